@@ -29,7 +29,7 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """pytest-randomly has shuffled the files before; the sort is stable."""
-    items.sort(key=lambda item: scheduling.place(item.nodeid))
+    items.sort(key=lambda item: scheduling.folder_rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -26,7 +26,7 @@ LONG = ("tests/project/", "tests/contract/", "tests/simulation/")
 """Directories of other long files."""
 
 
-def place(path: str) -> int:
+def folder_rank(path: str) -> int:
     """The place of a test file in the order of a run."""
     folders = (*PROCESSES, *LONG)
     return next((i for i, folder in enumerate(folders) if path.startswith(folder)), len(folders))

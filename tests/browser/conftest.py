@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests import migrated_database
-from tests.browser.served import PASSWORD, PUBLISHED, USER
+from tests.browser.seeded_server import PASSWORD, PUBLISHED, USER
 from tests.cluster.local import ROOT, free_port, wait_for
 from tests.unit.connect_server import WorkerState, running_worker
 
@@ -99,7 +99,7 @@ class BrowserSession:
 
 class WebServer:
     def __init__(self, folder: Path, *arguments: str, **variables: str) -> None:
-        """`arguments`: options of `tests.browser.served`. `variables`: further environment variables."""
+        """`arguments`: options of `tests.browser.seeded_server`. `variables`: further environment variables."""
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         environment = {
@@ -113,7 +113,7 @@ class WebServer:
             migrated_database.put_into(folder)
         self.log = open(folder / "web.log", "wb")  # noqa: SIM115  closed with the process
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.browser.served", str(self.port), *arguments],
+            [sys.executable, "-m", "tests.browser.seeded_server", str(self.port), *arguments],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,
@@ -144,7 +144,7 @@ class WebServer:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+def web_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     with connect_worker() as worker:
         running = WebServer(tmp_path_factory.mktemp("served"), WEIR_CONNECT_URLS=f"etl={worker.url}", **PRICES)
         yield running
@@ -179,8 +179,8 @@ def connect_worker() -> Iterator[WorkerState]:
 
 
 @pytest.fixture
-def session(chromium: Browser, served: WebServer) -> Iterator[BrowserSession]:
-    session = BrowserSession(chromium, served.base, USER, PASSWORD)
+def session(chromium: Browser, web_server: WebServer) -> Iterator[BrowserSession]:
+    session = BrowserSession(chromium, web_server.base, USER, PASSWORD)
     yield session
     session.context.close()
     assert not session.errors, session.errors

@@ -1,4 +1,4 @@
-"""Every page of the console on the seeded rows of tests/browser/served.py: for the tests in a browser and for the screenshots.
+"""Every page of the console on the seeded rows of tests/browser/seeded_server.py: for the tests in a browser and for the screenshots.
 
 Invariant: each URL name of the console has a page here or is in NOT_PAGES (tests/unit/console/test_screenshots.py)."""
 

@@ -43,7 +43,7 @@ def half_messages(patch: pytest.MonkeyPatch, world: World) -> None:
 
     world.topic("checkout", (1, 2), (2, 3))
     world.topic("checkout.half", (1, 2), (2, 3), configs={"weir.half.topic": "checkout"})
-    world.look()
+    world.project()
     Topic.objects.filter(name="checkout.half").update(configs={"weir.half.topic": "checkout"})
     now = time.time_ns() // 1_000_000
     responses = HalfResponses(
@@ -88,7 +88,7 @@ def transactions(patch: pytest.MonkeyPatch, world: World) -> None:
 
     now = time.time_ns() // 1_000_000
     world.topic("__transaction_state", *[(n % 4 + 1, (n + 1) % 4 + 1, (n + 2) % 4 + 1) for n in range(4)])
-    world.look()
+    world.project()
     found = TransactionResponses(world)
     found.coordinators = {
         1: [
@@ -102,7 +102,7 @@ def transactions(patch: pytest.MonkeyPatch, world: World) -> None:
     patch.setattr(selectors, "call_all", found.ask)
     patch.setattr(client, "list_transactions", found.list)
     patch.setattr(client, "describe_transactions", lambda connection, ids: found.describe(connection, ids))
-    patch.setattr(client, "coordinated_partitions", lambda connection, probes: found.coordinated(connection))
+    patch.setattr(client, "coordinated_partitions", lambda connection, probes: found.coordinated_partitions(connection))
     patch.setattr(client, "timeout_ms_max", lambda connection, broker_id: 900_000)
     patch.setattr(client, "scan_partitions", found.scan)
 
@@ -112,7 +112,7 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
     from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
     from controlplane.selectors import broker_configs, group_configs
     from tests.unit.controlplane.config_broker import ConfigBroker
-    from tests.unit.controlplane.selectors.test_clients import WRITE, client, failed, patch_responses, rejection
+    from tests.unit.controlplane.selectors.test_clients import WRITE, client, failed_login, patch_responses, rejection
 
     java = {"software_name": "apache-kafka-java", "software_version": "4.1.0"}
     long = "User:CN=deployment-pipeline.production.example.com,OU=Data Platform,O=Example,C=DE"
@@ -144,8 +144,10 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
         },
         logins={
             1: [
-                failed("billing", "wrong_password", 9, 90_000, client_id="", host="10.0.0.77"),
-                failed("shipment-tracking.production", "unknown_user", 3, 120_000, client_id="", host="10.0.0.77"),
+                failed_login("billing", "wrong_password", 9, 90_000, client_id="", host="10.0.0.77"),
+                failed_login(
+                    "shipment-tracking.production", "unknown_user", 3, 120_000, client_id="", host="10.0.0.77"
+                ),
             ]
         },
     )

@@ -1,4 +1,4 @@
-"""Alerts for pages on seeded rows: a history of resolved ones, and a night with an open alert of each kind (`tests.browser.served --night`).
+"""Alerts for pages on seeded rows: a history of resolved ones, and a night with an open alert of each kind (`tests.browser.seeded_server --night`).
 
 Invariant: `alerts.evaluate` writes each alert, from rows that the monitor could have written. Only alerts that exclude each other, such as a missing
 controller and a missing ZooKeeper, come from more than one state of the cluster.
@@ -28,7 +28,7 @@ DOWN = 3
 GIGABYTE = 10**9
 
 
-def resolved(world: World) -> None:
+def create_resolved_alerts(world: World) -> None:
     """Alerts of the last days that are resolved: a broker was down, ZooKeeper did not respond, a disk was low, a group was behind."""
     from django.utils import timezone
 
@@ -47,7 +47,7 @@ def resolved(world: World) -> None:
     incidents.acknowledge(found.get(kind=AlertKind.BROKER_DOWN).pk, actor="alice")
     incidents.add_note(found.get(kind=AlertKind.BROKER_DOWN).pk, "its power supply was replaced", actor="alice")
     world.image.brokers[DOWN] = replace(world.image.brokers[DOWN], alive=True)
-    world.look()
+    world.project()
     Cluster.objects.update(zookeeper_connected=True)
     Broker.objects.filter(broker_id=2).update(free_bytes=180 * GIGABYTE)
     ConsumerGroup.objects.filter(pk="billing").update(
@@ -127,7 +127,7 @@ def _of_all_states(
 ) -> Callable[[AlertFacts], list[ComputedAlert]]:
     """The alerts of the facts, and of the same cluster with all brokers, without a controller, and without ZooKeeper."""
 
-    def computed(facts: AlertFacts) -> list[ComputedAlert]:
+    def computed_alerts(facts: AlertFacts) -> list[ComputedAlert]:
         alive = tuple(replace(b, alive=True) for b in facts.brokers)
         states = (
             facts,
@@ -141,7 +141,7 @@ def _of_all_states(
                 found.setdefault((a.kind, a.subject), a)
         return list(found.values())
 
-    return computed
+    return computed_alerts
 
 
 def _brokers(world: World) -> None:

@@ -1,8 +1,8 @@
 """Contact sheets of every page of the console, to be looked at: `python -m tests.browser.screenshots [--only NAME ...]`.
 
-Each page in English and Chinese, in the light and the dark theme, at three widths, on the rows of tests/browser/served.py. Two sheets for each page are written
-to build/screenshots/sheets: NAME.png has the widest pictures, NAME-narrow.png the others. --languages, --themes and --widths take only some pictures, and no
-sheets. A list of what is wider than its window is printed. Whether a page is good is not decided here: somebody looks."""
+Each page in English and Chinese, in the light and the dark theme, at three widths, on the rows of tests/browser/seeded_server.py. Two sheets
+for each page are written to build/screenshots/sheets: NAME.png has the widest pictures, NAME-narrow.png the others. --languages, --themes and
+--widths take only some pictures, and no sheets. A list of what is wider than its window is printed. Whether a page is good is not decided here: somebody looks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Error, Page, sync_playwright
 from tests.browser.conftest import ARGS, PRICES, SHOTS, BrowserSession, WebServer, connect_worker
 from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR, WITHOUT_LOGIN
 from tests.browser.responses import ADMINISTRATOR
-from tests.browser.served import PASSWORD
+from tests.browser.seeded_server import PASSWORD
 
 LANGUAGES, THEMES, WIDTHS = ("en", "zh-hans"), ("light", "dark"), (390, 768, 1440)
 ADDRESSES = {**PAGES, **NIGHT_PAGES, **WITHOUT_LOGIN}

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import PAGES
 from tests.browser.responses import ADMINISTRATOR
-from tests.browser.served import PASSWORD
+from tests.browser.seeded_server import PASSWORD
 
 pytestmark = pytest.mark.browser
 SAMPLE = ("overview", "topics", "topic-alter", "bulk-topics", "move", "alerts")
@@ -36,11 +36,11 @@ def violations(chromium: Browser, served: WebServer, theme: str, names: Iterable
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_sample_of_pages_has_no_violation(chromium: Browser, served: WebServer, theme: str) -> None:
-    assert "\n".join(violations(chromium, served, theme, SAMPLE)) == ""
+def test_a_sample_of_pages_has_no_violation(chromium: Browser, web_server: WebServer, theme: str) -> None:
+    assert "\n".join(violations(chromium, web_server, theme, SAMPLE)) == ""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_has_a_violation(chromium: Browser, served: WebServer, theme: str) -> None:
-    assert "\n".join(violations(chromium, served, theme, PAGES)) == ""
+def test_no_page_has_a_violation(chromium: Browser, web_server: WebServer, theme: str) -> None:
+    assert "\n".join(violations(chromium, web_server, theme, PAGES)) == ""

@@ -87,11 +87,11 @@ def test_an_operator_compares_brokers_and_changes_a_dynamic_config(
     page.wait_for_selector("text=max.connections changed")
     resource = ConfigResource(ConfigResource.Type.BROKER, "1")
 
-    def applied() -> bool:
+    def is_applied() -> bool:
         (found,) = devcluster.admin.describe_configs([resource]).values()
         return str(found.result(timeout=20)["max.connections"].value) == "4321"
 
-    wait_for(applied, "the broker to apply the config", 60)
+    wait_for(is_applied, "the broker to apply the config", 60)
     page.reload()
     page.wait_for_selector("text=dynamic, this broker")
     session.shot("broker-config-dynamic", full=True)

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import BrowserSession, WebServer
-from tests.browser.served import PASSWORD, USER
+from tests.browser.seeded_server import PASSWORD, USER
 from tests.browser.test_axe import AXE, RULES, RUN
 from tests.cluster.local import ROOT
 

@@ -32,14 +32,14 @@ def test_a_failed_operation_says_that_its_effect_is_unknown_and_can_be_sent_agai
     page.fill("#id_name", "sent-again")
     posts: list[str] = []
 
-    def cut(route: Route) -> None:
+    def fail_posts(route: Route) -> None:
         if route.request.method == "POST":
             posts.append(route.request.url)
             route.fulfill(status=502, body="bad gateway")
         else:
             route.fallback()
 
-    page.route("**/new/topic/", cut)
+    page.route("**/new/topic/", fail_posts)
     page.press("#id_name", "Control+Enter")
     expect(page.locator("#request-error")).to_contain_text("It is unknown whether the operation was carried out")
     expect(page.locator("#id_name")).to_have_value("sent-again")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import BrowserSession, WebServer
-from tests.browser.served import PASSWORD, USER
+from tests.browser.seeded_server import PASSWORD, USER
 
 pytestmark = pytest.mark.browser
 PAGES = {
@@ -61,8 +61,8 @@ def test_the_range_is_in_the_url(session: BrowserSession) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_screenshots_of_the_charts(chromium: Browser, served: WebServer, scheme: str) -> None:
-    session = BrowserSession(chromium, served.base, USER, PASSWORD, color_scheme=scheme)
+def test_screenshots_of_the_charts(chromium: Browser, web_server: WebServer, scheme: str) -> None:
+    session = BrowserSession(chromium, web_server.base, USER, PASSWORD, color_scheme=scheme)
     for name, address in PAGES.items():
         session.page.goto(address)
         expect(session.page.locator(".history .uplot:visible").first).to_be_visible()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import BrowserSession, WebServer
-from tests.browser.test_pages import until
+from tests.browser.test_pages import wait_until
 from tests.live_moves import MOVE
 
 pytestmark = pytest.mark.browser
@@ -54,7 +54,7 @@ def publish(served: WebServer, percent: float) -> None:
 
 @pytest.mark.parametrize(("path", "panels"), [("/moves/1/", 5), ("/", 1)])
 def test_one_update_leads_to_one_request_for_all_panels(
-    session: BrowserSession, served: WebServer, path: str, panels: int
+    session: BrowserSession, web_server: WebServer, path: str, panels: int
 ) -> None:
     page = session.page
     page.goto(path)
@@ -62,14 +62,14 @@ def test_one_update_leads_to_one_request_for_all_panels(
     selector = '[data-refresh-slowly~="move:1"]' if path == "/moves/1/" else '[data-refresh~="moves"]'
     assert page.locator(selector).count() >= panels
     found = page_requests(session, path)
-    publish(served, 51.0)
+    publish(web_server, 51.0)
     first_request(session, found)
     page.wait_for_timeout(SETTLE_MS)
     assert len(found) == 1, found
 
 
 def test_a_request_for_panels_waits_for_its_part_of_the_spread_of_the_server(
-    session: BrowserSession, served: WebServer
+    session: BrowserSession, web_server: WebServer
 ) -> None:
     """One update reaches all open pages: the message has the time over which they spread their requests. A page without others waits 0.1 s."""
     page = session.page
@@ -87,7 +87,7 @@ def test_a_request_for_panels_waits_for_its_part_of_the_spread_of_the_server(
 
 
 def test_progress_of_a_move_reloads_its_panels_slowly_and_its_state_at_once(
-    session: BrowserSession, served: WebServer
+    session: BrowserSession, web_server: WebServer
 ) -> None:
     page = session.page
     page.goto("/moves/1/")
@@ -95,38 +95,38 @@ def test_progress_of_a_move_reloads_its_panels_slowly_and_its_state_at_once(
     requested: list[str] = []
     page.on("request", lambda r: requested.append(r.headers.get("weir-panels", "")))
     for second in range(8):
-        publish(served, 51.0 + second)
+        publish(web_server, 51.0 + second)
         page.wait_for_timeout(700)
     started_ms = (
         "performance.getEntriesByType('resource')"
         ".filter(e => e.initiatorType === 'xmlhttprequest' && e.name.endsWith('/moves/1/')).map(e => e.startTime)"
     )
-    until(session, f"{started_ms}.length >= 2", "two requests")
+    wait_until(session, f"{started_ms}.length >= 2", "two requests")
     times = page.evaluate(started_ms)
     assert all(later - earlier > 4_900 for earlier, later in pairwise(times)), times
     assert not any("move-timeline" in panels for panels in requested)
-    served.publish("moves", {"moves": [{**MOVE, "state": "paused"}], "listed": True})
+    web_server.publish("moves", {"moves": [{**MOVE, "state": "paused"}], "listed": True})
     deadline = time.monotonic() + 60
     while not any("move-timeline" in panels and "move-acts" in panels for panels in requested):
         assert time.monotonic() < deadline, requested
         page.wait_for_timeout(100)
 
 
-def test_updates_of_several_kinds_share_the_request_of_a_tick(session: BrowserSession, served: WebServer) -> None:
+def test_updates_of_several_kinds_share_the_request_of_a_tick(session: BrowserSession, web_server: WebServer) -> None:
     page = session.page
     page.goto("/")
     session.live()
     found = page_requests(session, "/")
     for percent in (52.0, 53.0, 54.0):
-        publish(served, percent)
-        served.publish("changes", {})
+        publish(web_server, percent)
+        web_server.publish("changes", {})
     first_request(session, found)
     page.wait_for_timeout(SETTLE_MS)
     assert 1 <= len(found) <= 2, "one at once, and one for what arrived during it"
 
 
 def test_a_hidden_tab_makes_no_request_and_catches_up_when_it_is_shown(
-    session: BrowserSession, served: WebServer
+    session: BrowserSession, web_server: WebServer
 ) -> None:
     page = session.page
     page.goto("/moves/1/")
@@ -134,8 +134,8 @@ def test_a_hidden_tab_makes_no_request_and_catches_up_when_it_is_shown(
     found = page_requests(session, "/moves/1/")
     page.evaluate(HIDE, True)
     for percent in (61.0, 62.0):
-        publish(served, percent)
-    until(session, "document.querySelector('[data-f=percent]').innerText.includes('62')", "the updates")
+        publish(web_server, percent)
+    wait_until(session, "document.querySelector('[data-f=percent]').innerText.includes('62')", "the updates")
     page.wait_for_timeout(SETTLE_MS)
     assert found == []
     page.evaluate(HIDE, False)
@@ -151,23 +151,23 @@ def broker(broker_id: int, *, alive: bool) -> dict[str, Any]:
 def reload_brokers(session: BrowserSession, served: WebServer) -> None:
     """Change the list of brokers in the page, and wait until a reload of the panel has restored it."""
     session.page.evaluate("document.querySelector('#list tbody tr td:last-child').textContent = 'stale'")
-    until(session, "document.documentElement.dataset.seq !== undefined", "the position of the page")
+    wait_until(session, "document.documentElement.dataset.seq !== undefined", "the position of the page")
     for alive in (True, False):
         before = session.page.evaluate("document.documentElement.dataset.seq")
         served.publish("brokers", {"brokers": [broker(1, alive=alive)]})
-        until(session, f"document.documentElement.dataset.seq !== '{before}'", "the update")
-    until(session, "!document.querySelector('#list').innerText.includes('stale')", "the panel to be reloaded")
+        wait_until(session, f"document.documentElement.dataset.seq !== '{before}'", "the update")
+    wait_until(session, "!document.querySelector('#list').innerText.includes('stale')", "the panel to be reloaded")
 
 
-def test_a_request_asks_for_the_due_panels_only(session: BrowserSession, served: WebServer) -> None:
+def test_a_request_asks_for_the_due_panels_only(session: BrowserSession, web_server: WebServer) -> None:
     page = session.page
     frames: list[str | bytes] = []
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: frames.append(frame)))
     page.goto("/")
     session.live()
-    until(session, "document.documentElement.dataset.seq !== undefined", "the position of the page")
+    wait_until(session, "document.documentElement.dataset.seq !== undefined", "the position of the page")
     with page.expect_response(lambda r: r.request.headers.get("weir-panels") is not None) as got:
-        publish(served, 71.0)
+        publish(web_server, 71.0)
     response = got.value
     assert response.request.headers["weir-panels"] == "moves-now", frames
     assert 'id="moves-now"' in response.text()
@@ -200,19 +200,19 @@ def test_an_incident_is_acknowledged_without_leaving_the_overview(session: Brows
     expect(acknowledged.get_by_role("button", name="Acknowledge")).to_be_visible()
 
 
-def test_a_reload_of_a_panel_keeps_ticked_boxes_and_the_focus(session: BrowserSession, served: WebServer) -> None:
+def test_a_reload_of_a_panel_keeps_ticked_boxes_and_the_focus(session: BrowserSession, web_server: WebServer) -> None:
     page = session.page
     page.goto("/brokers/")
     session.live()
     page.check("input[name=b][value='2']")
     page.focus("#list a.name[href='/brokers/3/']")
-    reload_brokers(session, served)
+    reload_brokers(session, web_server)
     assert page.is_checked("input[name=b][value='2']")
     assert not page.is_checked("input[name=b][value='1']")
     assert page.evaluate("document.activeElement.getAttribute('href')") == "/brokers/3/"
 
 
-def test_a_panel_in_use_is_reloaded_when_the_focus_leaves_it(session: BrowserSession, served: WebServer) -> None:
+def test_a_panel_in_use_is_reloaded_when_the_focus_leaves_it(session: BrowserSession, web_server: WebServer) -> None:
     page = session.page
     page.goto("/brokers/")
     session.live()
@@ -220,12 +220,12 @@ def test_a_panel_in_use_is_reloaded_when_the_focus_leaves_it(session: BrowserSes
     page.evaluate("document.querySelector('#restart-now').remove()")
     page.focus("input[name=b][value='2']")
     page.evaluate("setTimeout(() => document.activeElement.blur(), 6000)")
-    reload_brokers(session, served)
+    reload_brokers(session, web_server)
     assert page.evaluate("document.activeElement.tagName") == "BODY"
     assert len(found) == 1, "none while the panel was in use"
 
 
-def test_a_panel_that_the_response_does_not_have_is_hidden(session: BrowserSession, served: WebServer) -> None:
+def test_a_panel_that_the_response_does_not_have_is_hidden(session: BrowserSession, web_server: WebServer) -> None:
     page = session.page
     page.goto("/brokers/")
     session.live()
@@ -234,12 +234,12 @@ def test_a_panel_that_the_response_does_not_have_is_hidden(session: BrowserSessi
         panel.dataset.refresh = "brokers";
         document.querySelector("#main").append(panel);
     }""")
-    reload_brokers(session, served)
+    reload_brokers(session, web_server)
     assert page.is_hidden("#former") and page.is_visible("#list")
 
 
 def test_a_response_does_not_replace_a_list_that_was_opened_meanwhile(
-    session: BrowserSession, served: WebServer
+    session: BrowserSession, web_server: WebServer
 ) -> None:
     """Every page calls its list #list: the response for one page must not change another page."""
     page = session.page
@@ -253,8 +253,8 @@ def test_a_response_does_not_replace_a_list_that_was_opened_meanwhile(
         window.weirOther = true;
         document.addEventListener("htmx:afterSwap", () => { window.weirKept = other.textContent.includes("another list"); }, {once: true});
     }, {once: true})""")
-    reload_brokers(session, served)
-    until(session, "window.weirOther && window.weirKept !== undefined", "the response")
+    reload_brokers(session, web_server)
+    wait_until(session, "window.weirOther && window.weirKept !== undefined", "the response")
     assert page.evaluate("window.weirKept")
-    until(session, "!document.querySelector('#list').textContent.includes('another list')", "its own reload")
+    wait_until(session, "!document.querySelector('#list').textContent.includes('another list')", "its own reload")
     assert len(found) == 2, found

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import BrowserSession
-from tests.browser.test_walk import until
+from tests.browser.test_operator_tasks import wait_until
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 
@@ -57,13 +57,13 @@ def numbers(session: BrowserSession) -> list[int]:
     return [int(value.split('"n": ')[1].split(",")[0]) for value in values]
 
 
-def indexed(devcluster: DevCluster) -> bool:
+def is_indexed(devcluster: DevCluster) -> bool:
     found = devcluster.get(f"topics/{INDEXED}/records?key=absent")
     return found["complete"] and all(p["segments_scanned"] == 1 for p in found["partitions"])
 
 
 def test_a_search_by_key_uses_the_index(session: BrowserSession, devcluster: DevCluster) -> None:
-    wait_for(lambda: indexed(devcluster), "an index of each closed segment")
+    wait_for(lambda: is_indexed(devcluster), "an index of each closed segment")
     page = session.page
     expected = list(range(RECORDS - KEYS + 7, -1, -KEYS))
     page.goto("/messages/")
@@ -72,7 +72,7 @@ def test_a_search_by_key_uses_the_index(session: BrowserSession, devcluster: Dev
     page.fill("#id_key", "order-7")
     page.click("main button.primary")
     page.wait_for_url("**key=order-7**")
-    until(session, "document.querySelectorAll('#list table.records summary').length === 50", "the newest records")
+    wait_until(session, "document.querySelectorAll('#list table.records summary').length === 50", "the newest records")
     assert numbers(session) == expected[:50]
     progress = page.inner_text("#progress")
     assert "50 records shown" in progress and "by index, 2 scanned" in progress, progress
@@ -82,10 +82,12 @@ def test_a_search_by_key_uses_the_index(session: BrowserSession, devcluster: Dev
     permalink = page.get_attribute("text=Permalink", "href")
     for shown in (100, 150):
         page.click("#progress [rel=next]")
-        until(session, f"document.querySelectorAll('#list table.records summary').length === {shown}", "older records")
+        wait_until(
+            session, f"document.querySelectorAll('#list table.records summary').length === {shown}", "older records"
+        )
     assert numbers(session) == expected
     page.click("#progress [rel=next]")  # the limit was reached with the last record
-    until(session, "document.querySelector('#progress b').innerText === 'Complete'", "the end of the search")
+    wait_until(session, "document.querySelector('#progress b').innerText === 'Complete'", "the end of the search")
     assert numbers(session) == expected and "0 more found" in page.inner_text("#progress")
     page.set_viewport_size({"width": 390, "height": 844})
     session.shot("messages-key-index-narrow")
@@ -120,7 +122,7 @@ def test_a_filter_expression_is_evaluated_and_a_wrong_one_is_rejected_beside_its
     page.fill("#id_expression", "value.n >= 100 && value.n < 103 || key == 'none'")
     page.click("main button.primary")
     page.wait_for_url("**expression=**")
-    until(session, "document.querySelectorAll('#list table.records summary').length === 3", "the matching records")
+    wait_until(session, "document.querySelectorAll('#list table.records summary').length === 3", "the matching records")
     assert sorted(numbers(session)) == [100, 101, 102]
     session.shot("messages-expression")
     page.reload()
@@ -148,7 +150,7 @@ STATE = "document.querySelector('[data-tail-state]')?.innerText"
 ROWS = "[...document.querySelectorAll('#tail table.records td.value')].map((cell) => cell.innerText.trim())"
 
 
-def audited(devcluster: DevCluster, verb: str) -> list[dict[str, Any]]:
+def audited_changes(devcluster: DevCluster, verb: str) -> list[dict[str, Any]]:
     return [c for c in devcluster.get("changes?object_kind=records")["rows"] if c["verb"] == verb]
 
 
@@ -158,40 +160,40 @@ def test_a_live_tail_shows_new_records_pauses_and_ends(session: BrowserSession, 
     session.live()
     page.click("text=Live tail")
     page.wait_for_url("**tail=on**")
-    until(session, f"{STATE} === 'Live'", "the tail to be live")
+    wait_until(session, f"{STATE} === 'Live'", "the tail to be live")
     assert page.locator("#tail table.records tbody tr").count() == 1, "it starts now: no old records"
     produce(devcluster, ["hay", "needle 1", "hay", "needle 2"])
-    until(session, f"{ROWS}.join() === 'needle 2,needle 1'", "the matching records, newest first")
+    wait_until(session, f"{ROWS}.join() === 'needle 2,needle 1'", "the matching records, newest first")
     session.shot("messages-tail")
 
     page.keyboard.press("Space")
-    until(session, f"{STATE} === 'Paused'", "the pause")
+    wait_until(session, f"{STATE} === 'Paused'", "the pause")
     produce(devcluster, ["needle 3", "needle 4", "needle 5"])
     status = "document.querySelector('[data-tail-status]').innerText"
-    until(session, f"{status}.includes('3 records skipped since the pause')", "the skipped records")
+    wait_until(session, f"{status}.includes('3 records skipped since the pause')", "the skipped records")
     session.shot("messages-tail-paused")
     page.keyboard.press("Space")
-    until(session, f"{STATE} === 'Live'", "the tail to be live again")
+    wait_until(session, f"{STATE} === 'Live'", "the tail to be live again")
     produce(devcluster, ["needle 6"])
-    until(session, f"{ROWS}.join() === 'needle 6,needle 2,needle 1'", "the records after the pause")
+    wait_until(session, f"{ROWS}.join() === 'needle 6,needle 2,needle 1'", "the records after the pause")
 
     # More than the page can show is counted.
     produce(devcluster, [f"needle many {i}" for i in range(1_000)])
-    until(session, f"{status}.includes('not shown: more than 50/s')", "the records that are not shown")
+    wait_until(session, f"{status}.includes('not shown: more than 50/s')", "the records that are not shown")
     page.set_viewport_size({"width": 390, "height": 844})
     session.shot("messages-tail-narrow")
     page.set_viewport_size({"width": 1440, "height": 900})
 
     page.click("#tail [data-tail=stop]")
-    until(session, f"{STATE} === 'Ended'", "the end")
-    wait_for(lambda: audited(devcluster, "records.tail_end"), "the end in the audit log")
-    (start,), (end,) = audited(devcluster, "records.tail"), audited(devcluster, "records.tail_end")
+    wait_until(session, f"{STATE} === 'Ended'", "the end")
+    wait_for(lambda: audited_changes(devcluster, "records.tail_end"), "the end in the audit log")
+    (start,), (end,) = audited_changes(devcluster, "records.tail"), audited_changes(devcluster, "records.tail_end")
     assert start["after"]["value_contains"] == "needle" and end["after"]["end"] == "stopped"
     assert end["after"]["scanned"] + end["after"]["unread"] >= 1_008
 
     # A page that is left ends its tail.
     page.click("#tail [data-tail=start]")
-    until(session, f"{STATE} === 'Live'", "the tail to be live again")
+    wait_until(session, f"{STATE} === 'Live'", "the tail to be live again")
     page.click(".rail [data-go=t]")
     page.wait_for_url("**/topics/**")
-    wait_for(lambda: len(audited(devcluster, "records.tail_end")) == 2, "the end of the second tail")
+    wait_for(lambda: len(audited_changes(devcluster, "records.tail_end")) == 2, "the end of the second tail")

@@ -11,10 +11,10 @@ from confluent_kafka import TopicPartition
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import BrowserSession
-from tests.browser.test_walk import until
+from tests.browser.test_operator_tasks import wait_until
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
-from tests.cluster.test_offset_reset import PARTITIONS, RECORDS, TOPIC, Member, commit, committed, ends
+from tests.cluster.test_offset_reset import PARTITIONS, RECORDS, TOPIC, Member, commit, committed_offsets, end_offsets
 
 pytestmark = [pytest.mark.browser, pytest.mark.cluster, pytest.mark.timeout(600)]
 GROUP = "billing"
@@ -42,9 +42,9 @@ def session(chromium: Browser, devcluster: DevCluster) -> Iterator[BrowserSessio
 
 
 def test_an_operator_resets_offsets_and_undoes_it(session: BrowserSession, devcluster: DevCluster) -> None:
-    page, end = session.page, ends(devcluster)
+    page, end = session.page, end_offsets(devcluster)
     commit(devcluster, GROUP, *(TopicPartition(TOPIC, i, end[i] - 10, metadata="m") for i in range(PARTITIONS)))
-    before = committed(devcluster, GROUP)
+    before = committed_offsets(devcluster, GROUP)
     wait_for(lambda: devcluster.call("GET", f"groups/{GROUP}")[0] == 200, "the group to be observed")
     page.goto(f"/groups/{GROUP}/")
     page.click("text=Reset offsets")
@@ -68,9 +68,9 @@ def test_an_operator_resets_offsets_and_undoes_it(session: BrowserSession, devcl
     commit(devcluster, GROUP, TopicPartition(TOPIC, 1, end[1] - 10, metadata="m"))
     page.fill("[name=comment]", "replay")
     page.click("button.primary")
-    until(session, f"{STATE} === 'applied'", "the reset to be applied")
+    wait_until(session, f"{STATE} === 'applied'", "the reset to be applied")
     session.shot("reset-04-applied", full=True)
-    assert {k: v[0] for k, v in committed(devcluster, GROUP).items()} == {
+    assert {k: v[0] for k, v in committed_offsets(devcluster, GROUP).items()} == {
         (TOPIC, i): end[i] - 35 for i in range(PARTITIONS)
     }
 
@@ -78,8 +78,8 @@ def test_an_operator_resets_offsets_and_undoes_it(session: BrowserSession, devcl
     page.wait_for_selector("h1:has-text('Undo of')")
     page.fill("[name=comment]", "mistake")
     page.click("button.primary")
-    until(session, f"{STATE} === 'applied'", "the undo to be applied")
-    assert committed(devcluster, GROUP) == before
+    wait_until(session, f"{STATE} === 'applied'", "the undo to be applied")
+    assert committed_offsets(devcluster, GROUP) == before
     page.goto(f"/offset-resets/?group={GROUP}")
     assert page.locator("#list tbody tr").count() == 2
     session.shot("reset-05-list", full=True)
@@ -106,10 +106,10 @@ def test_a_reset_waits_until_the_group_is_empty(session: BrowserSession, devclus
         page.fill("[name=comment]", "replay")
         page.fill("[name=wait_minutes]", "10")
         page.click("button.primary")
-        until(session, f"{STATE}.startsWith('waits')", "the reset to wait")
+        wait_until(session, f"{STATE}.startsWith('waits')", "the reset to wait")
         session.shot("reset-08-waiting", full=True)
         session.live()
     finally:
         member.leave()
-    until(session, f"{STATE} === 'applied'", "the page to change in place")
-    assert {v[0] for v in committed(devcluster, group).values()} == {0}
+    wait_until(session, f"{STATE} === 'applied'", "the page to change in place")
+    assert {v[0] for v in committed_offsets(devcluster, group).values()} == {0}

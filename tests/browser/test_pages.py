@@ -12,15 +12,15 @@ from playwright.sync_api import Browser, Route, expect
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR, TABLES_IN_768_PIXELS
 from tests.browser.responses import ADMINISTRATOR
-from tests.browser.served import PASSWORD, USER
-from tests.browser.widest import hidden_by_widest_values
+from tests.browser.seeded_server import PASSWORD, USER
+from tests.browser.widest_values import hidden_by_widest_values
 from tests.cluster.local import wait_for
 from tests.live_moves import MOVE
 
 pytestmark = pytest.mark.browser
 
 
-def until(session: BrowserSession, expression: str, what: str, seconds: float = 60) -> None:
+def wait_until(session: BrowserSession, expression: str, what: str, seconds: float = 60) -> None:
     """Wait for a condition in the page. Evaluated from outside: the content security policy forbids eval in the page."""
     deadline = time.monotonic() + seconds
     while not session.page.evaluate(expression):
@@ -29,8 +29,8 @@ def until(session: BrowserSession, expression: str, what: str, seconds: float = 
 
 
 @pytest.fixture
-def administrator(chromium: Browser, served: WebServer) -> Iterator[BrowserSession]:
-    session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD)
+def administrator(chromium: Browser, web_server: WebServer) -> Iterator[BrowserSession]:
+    session = BrowserSession(chromium, web_server.base, ADMINISTRATOR, PASSWORD)
     yield session
     session.context.close()
     assert not session.errors, session.errors
@@ -48,7 +48,7 @@ WINDOWS = {"phone": (390, 844), "portrait": (768, 1024), "tablet": (1024, 768), 
 """(width, height) in pixels of the smaller windows, the narrowest first."""
 
 
-def opens(session: BrowserSession, name: str, address: str) -> None:
+def open_page(session: BrowserSession, name: str, address: str) -> None:
     page = session.page
     response = page.goto(address)
     assert response is not None and response.status == (404 if name == "missing" else 200), response.status
@@ -59,7 +59,7 @@ def opens(session: BrowserSession, name: str, address: str) -> None:
     assert " object at 0x" not in page.inner_text("body"), "a value of Python that is no text"
 
 
-def misfits(session: BrowserSession, address: str) -> list[tuple[object, ...]]:
+def find_misfits(session: BrowserSession, address: str) -> list[tuple[object, ...]]:
     """Pages and values that are cut or too wide in the smaller windows. A table that is wider than a phone scrolls inside its frame. The open page is resized, because most of the time
     of a test is its request. Charts follow the width later, so a page with charts is opened at each size."""
     page, found = session.page, list[tuple[object, ...]]()
@@ -77,8 +77,8 @@ def misfits(session: BrowserSession, address: str) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_opens_without_errors_and_fits_smaller_windows(administrator: BrowserSession, name: str) -> None:
     session = administrator
-    opens(session, name, PAGES[name])
-    assert not (found := misfits(session, PAGES[name])), found
+    open_page(session, name, PAGES[name])
+    assert not (found := find_misfits(session, PAGES[name])), found
     # The browser reports the 404 of the missing page.
     session.errors = [c for c in session.errors if not (name == "missing" and "404" in c)]
 
@@ -87,8 +87,8 @@ def test_a_page_opens_without_errors_and_fits_smaller_windows(administrator: Bro
 def test_a_page_of_a_cluster_with_every_problem_opens_and_fits_smaller_windows(
     administrator_at_night: BrowserSession, name: str
 ) -> None:
-    opens(administrator_at_night, name, NIGHT_PAGES[name])
-    assert not (found := misfits(administrator_at_night, NIGHT_PAGES[name])), found
+    open_page(administrator_at_night, name, NIGHT_PAGES[name])
+    assert not (found := find_misfits(administrator_at_night, NIGHT_PAGES[name])), found
 
 
 def test_the_alert_of_a_silent_monitor_opens(administrator_at_night: BrowserSession, night: WebServer) -> None:
@@ -97,14 +97,14 @@ def test_the_alert_of_a_silent_monitor_opens(administrator_at_night: BrowserSess
     night.publish("age", 95)
     try:
         wait_for(lambda: session.context.request.get(NIGHT_PAGES[SILENT_MONITOR]).ok, "the alert")
-        opens(session, SILENT_MONITOR, NIGHT_PAGES[SILENT_MONITOR])
+        open_page(session, SILENT_MONITOR, NIGHT_PAGES[SILENT_MONITOR])
     finally:
         night.publish("age", 0)
 
 
 @pytest.mark.parametrize("theme", ["dark", "contrast"])
-def test_the_same_in_other_themes(chromium: Browser, served: WebServer, theme: str) -> None:
-    session = BrowserSession(chromium, served.base, USER, PASSWORD, at="/")
+def test_the_same_in_other_themes(chromium: Browser, web_server: WebServer, theme: str) -> None:
+    session = BrowserSession(chromium, web_server.base, USER, PASSWORD, at="/")
     session.page.click("#user-menu summary")
     session.page.click(f"button[value={theme}]")
     session.page.wait_for_selector(f"html[data-theme={theme}]")
@@ -117,10 +117,12 @@ def test_the_same_in_other_themes(chromium: Browser, served: WebServer, theme: s
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_tables_have_all_columns_in_a_smaller_window(chromium: Browser, served: WebServer, language: str) -> None:
+def test_tables_have_all_columns_in_a_smaller_window(chromium: Browser, web_server: WebServer, language: str) -> None:
     """At 768 pixels the last columns of most tables were outside of their frames, some only while a move had a long state or a client was connected for an hour."""
-    session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD, viewport={"width": 768, "height": 1024})
-    session.context.add_cookies([{"name": "weir_language", "value": language, "url": served.base}])
+    session = BrowserSession(
+        chromium, web_server.base, ADMINISTRATOR, PASSWORD, viewport={"width": 768, "height": 1024}
+    )
+    session.context.add_cookies([{"name": "weir_language", "value": language, "url": web_server.base}])
     cut = {}
     for name in TABLES_IN_768_PIXELS:
         session.page.goto(PAGES[name])
@@ -133,8 +135,8 @@ def test_tables_have_all_columns_in_a_smaller_window(chromium: Browser, served: 
     assert not cut
 
 
-def test_a_viewer_and_an_anonymous_user_see_what_is_missing(chromium: Browser, served: WebServer) -> None:
-    session = BrowserSession(chromium, served.base, "viewer", PASSWORD)
+def test_a_viewer_and_an_anonymous_user_see_what_is_missing(chromium: Browser, web_server: WebServer) -> None:
+    session = BrowserSession(chromium, web_server.base, "viewer", PASSWORD)
     session.page.goto("/moves/3/")
     session.live()
     session.shot("viewer-move")
@@ -149,16 +151,16 @@ def test_a_viewer_and_an_anonymous_user_see_what_is_missing(chromium: Browser, s
     session.page.fill("#id_username", USER)
     session.page.fill("#id_password", PASSWORD)
     session.page.click("button.primary")
-    session.page.wait_for_url(served.base + "/moves/")
+    session.page.wait_for_url(web_server.base + "/moves/")
     session.context.close()
 
 
-def test_a_banner_says_that_the_cluster_monitor_does_not_report(session: BrowserSession, served: WebServer) -> None:
+def test_a_banner_says_that_the_cluster_monitor_does_not_report(session: BrowserSession, web_server: WebServer) -> None:
     """Stale values look like current ones: the banner says why they are stale and how old they are, and the health has a "was"."""
     session.page.goto("/topics/")
     session.live()
     assert session.page.locator("#stale").is_hidden()
-    served.publish("age", 95)
+    web_server.publish("age", 95)
     try:
         session.page.wait_for_selector("#stale.lost", timeout=120_000)
         text = session.page.inner_text("#stale")
@@ -172,17 +174,17 @@ def test_a_banner_says_that_the_cluster_monitor_does_not_report(session: Browser
         session.page.goto("/")
         assert "The cluster monitor has read nothing from the cluster" in session.page.inner_text(".health")
     finally:
-        served.publish("age", 0)
+        web_server.publish("age", 0)
     session.page.wait_for_selector("#stale", state="hidden", timeout=120_000)
 
 
 def test_the_reason_of_old_data_is_not_cut_in_a_window_of_1280_pixels(
-    session: BrowserSession, served: WebServer
+    session: BrowserSession, web_server: WebServer
 ) -> None:
     session.page.set_viewport_size({"width": 1280, "height": 800})
     session.page.goto("/")
     session.live()
-    served.publish("age", 95)
+    web_server.publish("age", 95)
     try:
         session.page.wait_for_selector("#stale:visible", timeout=120_000)
         session.page.goto("/")
@@ -191,25 +193,25 @@ def test_the_reason_of_old_data_is_not_cut_in_a_window_of_1280_pixels(
         missing = "(e => e.scrollWidth - e.clientWidth)(document.querySelector('.health'))"
         assert session.page.evaluate(missing) <= 1
     finally:
-        served.publish("age", 0)
+        web_server.publish("age", 0)
         session.page.set_viewport_size({"width": 1440, "height": 900})
     session.page.wait_for_selector("#stale", state="hidden", timeout=120_000)
 
 
-def test_a_banner_says_that_zookeeper_does_not_respond(session: BrowserSession, served: WebServer) -> None:
+def test_a_banner_says_that_zookeeper_does_not_respond(session: BrowserSession, web_server: WebServer) -> None:
     session.page.goto("/groups/")
     session.live()
-    served.publish("zookeeper_away", True)
-    served.publish("age", 40)
+    web_server.publish("zookeeper_away", True)
+    web_server.publish("age", 40)
     try:
         text = "document.querySelector('#stale').textContent"
-        until(session, f"{text}.startsWith('ZooKeeper does not respond')", "the banner to name ZooKeeper")
+        wait_until(session, f"{text}.startsWith('ZooKeeper does not respond')", "the banner to name ZooKeeper")
         assert "offsets and lag are current" in session.page.inner_text("#stale")
         assert session.page.evaluate("document.documentElement.dataset.old") is None, "the health line is current"
     finally:
-        served.publish("zookeeper_away", False)
-        served.publish("age", 0)
-    until(session, "document.querySelector('#stale').hidden", "the banner to go")
+        web_server.publish("zookeeper_away", False)
+        web_server.publish("age", 0)
+    wait_until(session, "document.querySelector('#stale').hidden", "the banner to go")
 
 
 PHONE_LISTS = (
@@ -230,9 +232,9 @@ UNLABELLED = """() => [...document.querySelectorAll(".cards td.num:not(:has(> .n
     .filter((cell) => getComputedStyle(cell, "::before").content === "none").map((cell) => cell.outerHTML)"""
 
 
-def test_lists_show_all_columns_on_the_screen_of_a_phone(chromium: Browser, served: WebServer) -> None:
+def test_lists_show_all_columns_on_the_screen_of_a_phone(chromium: Browser, web_server: WebServer) -> None:
     """The lag of a group and the replicas out of sync of a broker were outside of the screen."""
-    session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD, viewport={"width": 390, "height": 844})
+    session = BrowserSession(chromium, web_server.base, ADMINISTRATOR, PASSWORD, viewport={"width": 390, "height": 844})
     for name in PHONE_LISTS:
         session.page.goto(PAGES[name])
         assert session.page.locator(".cards td").count() > 0, name
@@ -240,8 +242,8 @@ def test_lists_show_all_columns_on_the_screen_of_a_phone(chromium: Browser, serv
     session.context.close()
 
 
-def test_the_number_of_alerts_is_on_the_screen_of_a_phone(chromium: Browser, served: WebServer) -> None:
-    session = BrowserSession(chromium, served.base, USER, PASSWORD, viewport={"width": 390, "height": 844})
+def test_the_number_of_alerts_is_on_the_screen_of_a_phone(chromium: Browser, web_server: WebServer) -> None:
+    session = BrowserSession(chromium, web_server.base, USER, PASSWORD, viewport={"width": 390, "height": 844})
     for address in ("/", "/groups/slow-reader/"):
         session.page.goto(address)
         badge = session.page.locator(".top .alerts-now b")
@@ -252,7 +254,9 @@ def test_the_number_of_alerts_is_on_the_screen_of_a_phone(chromium: Browser, ser
     session.context.close()
 
 
-def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(session: BrowserSession, served: WebServer) -> None:
+def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(
+    session: BrowserSession, web_server: WebServer
+) -> None:
     """Status, rates, retention forecast and a lower-bound lag change in place."""
     page = session.page
     page.goto("/groups/slow-reader/")
@@ -278,7 +282,7 @@ def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(session: Bro
         }
         metrics = {"lag_records": 48_000 * minute, "lag_ms_max": 24_000 * minute, "lag_at_least": minute < 3}
         status = "healthy" if minute < 2 else "falling_behind"
-        served.publish(
+        web_server.publish(
             "groups",
             {
                 "groups": [{**group, **metrics, "status": status, **(soon if minute > 1 else {})}],
@@ -288,7 +292,7 @@ def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(session: Bro
         )
         lag = f"{24 * minute:.1f}" if minute < 5 else "120"
         wanted = f"{'> ' if minute < 3 else ''}{lag}"
-        until(
+        wait_until(
             session, f"document.querySelector('.figures [data-f=lag_s]').innerText === '{wanted}'", f"a lag of {wanted}"
         )
         assert page.inner_text(".figures [data-f=status]") == ("Healthy" if minute < 2 else "Falling behind")
@@ -300,7 +304,7 @@ def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(session: Bro
 
 
 def test_a_live_update_during_a_click_does_not_put_a_page_into_the_page(
-    session: BrowserSession, served: WebServer
+    session: BrowserSession, web_server: WebServer
 ) -> None:
     """A live update replaces the panel of a clicked link during its request. The response then replaced the content of #main with a whole page,
     and the navigation of that page covered the form."""
@@ -315,7 +319,7 @@ def test_a_live_update_during_a_click_does_not_put_a_page_into_the_page(
     deadline = time.monotonic() + 60
     while not requests or link.evaluate("(link) => link.isConnected"):
         assert time.monotonic() < deadline, "waited 60 s for the panel to be replaced during the request"
-        served.publish("moves", {"moves": [MOVE], "listed": False})
+        web_server.publish("moves", {"moves": [MOVE], "listed": False})
         page.wait_for_timeout(300)
     requests[0].continue_()
     page.wait_for_selector("#id_throttle_bytes_per_s")

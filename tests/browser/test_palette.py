@@ -9,12 +9,12 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import BrowserSession
-from tests.browser.test_pages import until
+from tests.browser.test_pages import wait_until
 
 pytestmark = pytest.mark.browser
 
 
-def chosen(session: BrowserSession) -> str:
+def selected_entry(session: BrowserSession) -> str:
     return session.page.inner_text("#palette-list [aria-selected=true]")
 
 
@@ -26,13 +26,13 @@ def test_a_page_is_opened_with_keys(session: BrowserSession) -> None:
     page.wait_for_selector("#palette-list a")
     # One request: the response to a part of the text would be replaced later, and the first entry chosen again.
     page.keyboard.insert_text("flights")
-    until(session, "document.querySelector('#palette-list a')?.innerText.includes('flights')", "the topic")
+    wait_until(session, "document.querySelector('#palette-list a')?.innerText.includes('flights')", "the topic")
     session.shot("palette")
-    first = chosen(session)
+    first = selected_entry(session)
     page.keyboard.press("ArrowDown")
-    assert chosen(session) != first
+    assert selected_entry(session) != first
     page.keyboard.press("ArrowUp")
-    assert chosen(session) == first
+    assert selected_entry(session) == first
     page.keyboard.press("Enter")
     page.wait_for_url("**/topics/flights/")
     assert not page.is_visible("#palette")
@@ -73,7 +73,7 @@ def test_enter_right_after_typing_opens_what_was_typed(session: BrowserSession) 
     page.keyboard.press("Control+k")
     page.wait_for_selector("#palette-list a")
     page.keyboard.press("Escape")
-    until(session, "!document.getElementById('palette').open", "the palette to close")
+    wait_until(session, "!document.getElementById('palette').open", "the palette to close")
     assert not session.errors
 
 

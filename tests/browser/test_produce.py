@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import BrowserSession, WebServer
-from tests.browser.served import PASSWORD, USER
+from tests.browser.seeded_server import PASSWORD, USER
 from tests.unit.registry_server import running_registry
 
 pytestmark = pytest.mark.browser

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import PAGES
 from tests.browser.responses import TEAM
-from tests.browser.served import PASSWORD
-from tests.browser.test_pages import until
+from tests.browser.seeded_server import PASSWORD
+from tests.browser.test_pages import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
@@ -54,24 +54,24 @@ PAGES_MIN = 25
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+def role_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     running = WebServer(tmp_path_factory.mktemp("by-role"), WEIR_VIEW_BY_ROLE="on")
     yield running
     running.end()
 
 
 @pytest.fixture
-def session(chromium: Browser, served: WebServer) -> Iterator[BrowserSession]:
-    session = BrowserSession(chromium, served.base, TEAM, PASSWORD)
+def session(chromium: Browser, role_server: WebServer) -> Iterator[BrowserSession]:
+    session = BrowserSession(chromium, role_server.base, TEAM, PASSWORD)
     yield session
     session.context.close()
 
 
-def hidden(text: str, address: str = "") -> list[str]:
+def hidden_names(text: str, address: str = "") -> list[str]:
     return [name for name in HIDDEN if name in text and name not in address]
 
 
-def test_live_updates_and_the_palette_have_no_name_of_others(session: BrowserSession, served: WebServer) -> None:
+def test_live_updates_and_the_palette_have_no_name_of_others(session: BrowserSession, role_server: WebServer) -> None:
     page, frames = session.page, list[str]()
     page.on("websocket", lambda socket: socket.on("framereceived", lambda data: frames.append(str(data))))
     page.goto("/groups/billing/")
@@ -92,20 +92,20 @@ def test_live_updates_and_the_palette_have_no_name_of_others(session: BrowserSes
         "retention_limit": "retention.bytes",
         "retention_at_most": False,
     }
-    served.publish(
+    role_server.publish(
         "groups",
         {"groups": [group, {**group, "group_id": "slow-reader"}], "gone": ["nightly"], "statuses_changed": True},
     )
-    until(session, "document.querySelector('.figures [data-f=members]').innerText === '7'", "the update")
+    wait_until(session, "document.querySelector('.figures [data-f=members]').innerText === '7'", "the update")
     assert "of another topic in 10 min" in page.inner_text("[data-f=pace]")
-    assert frames and not hidden(" ".join(frames))
+    assert frames and not hidden_names(" ".join(frames))
     page.goto("/")
     session.live()
     for word in ("a", "o", "s", "flights", "slow"):
         page.keyboard.press("Control+k")
         page.fill("#palette-query", word)
         page.wait_for_load_state("networkidle")
-        assert not hidden(page.inner_text("#palette-list"))
+        assert not hidden_names(page.inner_text("#palette-list"))
         page.keyboard.press("Escape")
 
 
@@ -115,18 +115,18 @@ def test_what_is_missing_is_explained(session: BrowserSession, name: str) -> Non
     assert response is not None and response.status == 403
     text = session.page.inner_text("main")
     assert re.search("needs? the role", text) and "limited view" in session.page.inner_text("header")
-    assert not hidden(session.page.title())
+    assert not hidden_names(session.page.title())
 
 
-def test_health_and_totals_of_what_is_visible_are_current(session: BrowserSession, served: WebServer) -> None:
+def test_health_and_totals_of_what_is_visible_are_current(session: BrowserSession, role_server: WebServer) -> None:
     """The monitor publishes totals of all resources. A page that shows others must not keep those of its first second."""
     session.page.goto("/")
     session.live()
     total = session.page.inner_text(".figures [data-f=topics]")
     assert int(total) < 10
     session.page.evaluate("document.querySelector('.figures [data-f=topics]').textContent = 'old'")
-    served.publish("changes", {"id": 1, "pending": 0})
-    until(session, f"document.querySelector('.figures [data-f=topics]').innerText === '{total}'", "the heartbeat")
+    role_server.publish("changes", {"id": 1, "pending": 0})
+    wait_until(session, f"document.querySelector('.figures [data-f=topics]').innerText === '{total}'", "the heartbeat")
 
 
 def shape(address: str) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def test_each_shown_link_leads_to_a_page_without_names_of_others(session: Browse
             dead.append((found["status"], address, f"link on {origin}"))
             continue
         assert not found["unusable"], f"{address} has a next step that the user cannot take"
-        if not address.startswith(EXAMPLES) and (names := hidden(found["text"], address)):
+        if not address.startswith(EXAMPLES) and (names := hidden_names(found["text"], address)):
             leaks[address] = names
         for link in found["links"]:
             if (key := shape(link)) not in known:

@@ -98,7 +98,7 @@ def run(call: Call, tools: Tools, bootstrap: str, folder: Path) -> tuple[str, st
     return ("works" if re.search(call.says.replace("{{", "{"), text) else "says something else"), text
 
 
-def _judged(call: Call, tools: Tools, bootstrap: str, folder: Path) -> str:
+def run_and_report(call: Call, tools: Tools, bootstrap: str, folder: Path) -> str:
     """Runs the call, prints its outcome and returns its row of the page."""
     began = time.monotonic()
     outcome, text = run(call, tools, bootstrap, folder)
@@ -145,12 +145,12 @@ def main() -> int:
                 ):
                     print(title, flush=True)
                     chosen = [c for c in calls if (options.only or "") in c.tool and (options.section or "") in title]
-                    sections[title] = [_judged(call, tools, cluster.bootstrap, folder) for call in chosen]
+                    sections[title] = [run_and_report(call, tools, cluster.bootstrap, folder) for call in chosen]
         if not options.only or options.only == "reassign":
             devcluster = DevCluster(folder / "devcluster")
             try:
                 title = f"Reassignments, Kafka {VERSION}, on a local cluster with a database"
-                sections[title] = [_judged(call, old, devcluster.bootstrap, folder) for call in HOUSE_CALLS]
+                sections[title] = [run_and_report(call, old, devcluster.bootstrap, folder) for call in HOUSE_CALLS]
                 moves = [
                     f"{m['state']} by {m['actor']}, {m['parts']} partitions" for m in devcluster.get("moves")["rows"]
                 ]

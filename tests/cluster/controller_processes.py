@@ -33,7 +33,7 @@ class ControllerProcesses(LocalCluster):
         self.until_at_rest()
 
     def start_candidate(self, name: str) -> None:
-        words = [sys.executable, "-m", "tests.faults.controller", name, self.hosts]
+        words = [sys.executable, "-m", "tests.faults.controller", name, self.zookeeper_connect]
         self._spawn(name, [*words, "--startup-topics", str(self.count), *self.candidate_arguments])
 
     def active_controller(self) -> str:

@@ -32,11 +32,11 @@ class Step(StrEnum):
 
 
 def ends_after(function: Callable[..., Any]) -> Callable[..., Any]:
-    def last(*args: Any, **more: Any) -> Any:
+    def run_and_kill(*args: Any, **more: Any) -> Any:
         function(*args, **more)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    return last
+    return run_and_kill
 
 
 def arm(step: Step) -> None:

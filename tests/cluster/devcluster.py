@@ -150,9 +150,9 @@ class DevCluster:
 
     def topic(self, name: str, **more: Any) -> Any:
         self.post("topics", {"name": name, **more})
-        return wait_for(lambda: self.settled(name), f"topic {name} to exist")
+        return wait_for(lambda: self.active_topic(name), f"topic {name} to exist")
 
-    def settled(self, name: str) -> Any:
+    def active_topic(self, name: str) -> Any:
         status, response = self.call("GET", f"topics/{name}")
         return response if status == 200 and response["row"]["state"] == "active" else None
 
@@ -170,7 +170,7 @@ class DevCluster:
         assert producer.flush(60) == 0
         assert not errors
 
-    def everything(self, name: str) -> list[int]:
+    def numbers_of(self, name: str) -> list[int]:
         """The number in each record of the topic."""
         reader = Consumer({**self.client, "group.id": "truth", "enable.auto.commit": False})
         try:

@@ -25,9 +25,9 @@ class Member:
     """A member in its own thread. `log` has its assignments and revocations: (seconds, "+" or "-", partitions)."""
 
     def __init__(self, cluster: LocalCluster, group: str, topics: list[str], **more: Any) -> None:
-        self.has: set[tuple[str, int]] = set()
+        self.owned_partitions: set[tuple[str, int]] = set()
         self.log: list[tuple[float, str, set[tuple[str, int]]]] = []
-        self.seen: list[str] = []
+        self.seen_values: list[str] = []
         self.errors: list[str] = []
         self._stop = threading.Event()
         settings = {
@@ -43,23 +43,23 @@ class Member:
 
     def _run(self, settings: dict[str, Any], topics: list[str]) -> None:
         consumer = Consumer(settings)
-        consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
         while not self._stop.is_set():
             for message in consumer.consume(100, 0.1):
                 if message.error():
                     self.errors.append(str(message.error()))
                 else:
-                    self.seen.append(message.value().decode())
+                    self.seen_values.append(message.value().decode())
         consumer.close()
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         places = {(tp.topic, tp.partition) for tp in partitions}
-        self.has |= places
+        self.owned_partitions |= places
         self.log.append((time.monotonic(), "+", places))
 
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         places = {(tp.topic, tp.partition) for tp in partitions}
-        self.has -= places
+        self.owned_partitions -= places
         self.log.append((time.monotonic(), "-", places))
 
     def leave(self) -> None:
@@ -97,7 +97,7 @@ class MemberProcess:
                 [
                     sys.executable,
                     "-m",
-                    "tests.cluster.consuming",
+                    "tests.cluster.consumer_process",
                     cluster.bootstrap,
                     group,
                     topic,
@@ -115,7 +115,7 @@ class MemberProcess:
         return [json.loads(line) for line in whole.splitlines()]
 
     @property
-    def has(self) -> set[int]:
+    def owned_partitions(self) -> set[int]:
         has: set[int] = set()
         for line in self.events if self.died is None else []:
             if "sign" in line:
@@ -123,7 +123,7 @@ class MemberProcess:
         return has
 
     @property
-    def seen(self) -> set[str]:
+    def seen_values(self) -> set[str]:
         return {value for line in self.events for value in line.get("read", ())}
 
     @property
@@ -163,8 +163,8 @@ def wait_until_assigned(members: list[Member], topic: str, partitions: int = PAR
     everything = {(topic, i) for i in range(partitions)}
 
     def all_assigned() -> bool:
-        owned = [place for m in members for place in m.has]
-        return sorted(owned) == sorted(everything) and all(m.has for m in members)
+        owned = [place for m in members for place in m.owned_partitions]
+        return sorted(owned) == sorted(everything) and all(m.owned_partitions for m in members)
 
     wait_for(all_assigned, f"{len(members)} members to own all of {topic}")
 
@@ -185,7 +185,7 @@ def confirmed_by(members: Sequence[MemberProcess]) -> dict[int, int]:
     return confirmed
 
 
-def committed(cluster: LocalCluster, group: str, topic: str) -> dict[int, int]:
+def committed_offsets(cluster: LocalCluster, group: str, topic: str) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     wanted = [TopicPartition(topic, p) for p in range(PARTITIONS)]
     (offsets,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]).values()

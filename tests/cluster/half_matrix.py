@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cluster.controller_processes import ControllerProcesses
 from tests.cluster.local import LocalCluster, wait_for
-from tests.cluster.test_half_messages import HalfMessageProducer, consumer, created, leader
+from tests.cluster.test_half_messages import HalfMessageProducer, consumer, create_topics, leader
 
 MESSAGES = 60
 RESTART_S = 3.0
@@ -109,10 +109,10 @@ class CheckResponder:
         return {i for i in self.committed if (i, "commit") not in self._shop.errors}
 
 
-def cell(cluster: ControllerProcesses, party: str, step: str) -> None:
+def run_cell(cluster: ControllerProcesses, party: str, step: str) -> None:
     """Raises AssertionError if a message is missing, twice, or was not committed."""
     cluster.until_at_rest()
-    topic = created(cluster)
+    topic = create_topics(cluster)
     reader, values = consumer(cluster, topic), list[str]()
     own = {f"m{i}" for i in range(MESSAGES) if FATES[i % 3] == "commit"}
     rolled_back = {f"m{i}" for i in range(MESSAGES) if FATES[i % 3] == "rollback"}
@@ -137,12 +137,12 @@ def cell(cluster: ControllerProcesses, party: str, step: str) -> None:
     quiet_s = QUIET_WITHOUT_SHOP_S if party == "shop" else QUIET_S
     seen = 0
 
-    def late() -> bool:
+    def is_late() -> bool:
         """On a busy machine, consumers may need longer than the quiet time to find their coordinator again."""
         missing = party != "shop" and not set(values) >= everything - rolled_back
         return missing and time.monotonic() < began + DEADLINE_S
 
-    while late() or time.monotonic() < quiet_since + quiet_s:
+    while is_late() or time.monotonic() < quiet_since + quiet_s:
         responder.poll()
         message = reader.poll(0.05)
         if message is not None and not message.error():
@@ -162,7 +162,7 @@ def cell(cluster: ControllerProcesses, party: str, step: str) -> None:
 def expiry(cluster: ControllerProcesses) -> None:
     """Undecided messages expire while parties are killed. Raises AssertionError if one is missing, expired twice, or in the topic."""
     cluster.until_at_rest()
-    topic = created(cluster)
+    topic = create_topics(cluster)
     shop = HalfMessageProducer(cluster.bootstrap, topic)
     reader, delivered = consumer(cluster, f"{topic}.half.expired"), consumer(cluster, topic)
     values: dict[tuple[int | None, int | None], str] = {}
@@ -199,7 +199,7 @@ def expiry(cluster: ControllerProcesses) -> None:
 
 def matrix(cluster: ControllerProcesses, only: str) -> int:
     cells: dict[str, Callable[[], None]] = {
-        f"{party} at {step}": partial(cell, cluster, party, step) for party in PARTIES for step in STEPS
+        f"{party} at {step}": partial(run_cell, cluster, party, step) for party in PARTIES for step in STEPS
     }
     cells["leaders and controller at expiry"] = partial(expiry, cluster)
     failed = 0
@@ -219,7 +219,7 @@ def matrix(cluster: ControllerProcesses, only: str) -> int:
 
 def load(cluster: LocalCluster, messages: int, seed: int) -> int:
     """Writes messages, decides each by chance, and reads the topic. Returns the number of wrong messages."""
-    topic, rng = created(cluster), random.Random(seed)
+    topic, rng = create_topics(cluster), random.Random(seed)
     fates = {f"m{i}": rng.choice(("commit", "rollback")) for i in range(messages)}
     shop = HalfMessageProducer(cluster.bootstrap, topic, **{"linger.ms": 5})
     expected = sum(fate == "commit" for fate in fates.values())

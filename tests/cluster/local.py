@@ -127,7 +127,7 @@ class Rows:
         elif isinstance(payload, AlterBrokerConfigs):
             self._post(DesiredRead(access=tuple(self._settings(i, rid) for i in payload.items)))
         elif isinstance(payload, AlterReassignments):
-            self._post(DesiredRead(assignments=tuple(self._placed(i, rid) for i in payload.items)))
+            self._post(DesiredRead(assignments=tuple(self._desired_assignment(i, rid) for i in payload.items)))
         else:
             assert isinstance(payload, TopicsPayload)
             rows = [self._topic(i, rid) for i in payload.items]
@@ -151,7 +151,7 @@ class Rows:
                 return replace(row, configs=request_validation.apply_config_operations(old.configs, item.configs)[0])
 
     def _access(self, item: AccessUpdate, rid: str) -> DesiredAccess:
-        return self._desired(item.kind, item.name, item.value, rid)
+        return self._next_access(item.kind, item.name, item.value, rid)
 
     def _settings(self, item: BrokerConfigOps, rid: str) -> DesiredAccess:
         key = item.name or "-1"
@@ -161,17 +161,17 @@ class Rows:
                 settings[op.name] = op.value or ""
             else:
                 settings.pop(op.name, None)
-        return self._desired("broker", key, dict(settings), rid)
+        return self._next_access("broker", key, dict(settings), rid)
 
-    def _desired(self, kind: str, key: str, value: Mapping[str, Any] | None, rid: str | None) -> DesiredAccess:
+    def _next_access(self, kind: str, key: str, value: Mapping[str, Any] | None, rid: str | None) -> DesiredAccess:
         generation = self.generations[kind, key] = self.generations.get((kind, key), 0) + 1
         return DesiredAccess(kind, key, generation, value, rid)
 
     def declare(self, kind: str, key: str, value: Mapping[str, Any]) -> None:
         """Write a row of an access entry, for example of a route."""
-        self._post(DesiredRead(access=(self._desired(kind, key, value, None),)))
+        self._post(DesiredRead(access=(self._next_access(kind, key, value, None),)))
 
-    def _placed(self, item: NewReassignment, rid: str) -> DesiredAssignment:
+    def _desired_assignment(self, item: NewReassignment, rid: str) -> DesiredAssignment:
         """The requested replicas. Without replicas the reassignment is cancelled: the replicas before it."""
         topic = self.image.topic_named(item.topic) if self.image is not None else None
         assert topic is not None
@@ -276,7 +276,7 @@ class LocalCluster:
         return "127.0.0.1"
 
     @property
-    def hosts(self) -> str:
+    def zookeeper_connect(self) -> str:
         """Connection string of ZooKeeper."""
         return f"127.0.0.1:{self.zookeeper_port}"
 
@@ -338,7 +338,7 @@ class LocalCluster:
         wait_for(lambda: zookeeper.ready(self.zookeeper_port), "ZooKeeper")
 
     def start_controller(self) -> None:
-        store = ZooKeeperStore(self.hosts, 3000)
+        store = ZooKeeperStore(self.zookeeper_connect, 3000)
         self.controller = Controller(
             store, f"controller-{uuid4().hex[:6]}", self.rows, probes=None if self.probes else NoProbes()
         )
@@ -363,7 +363,7 @@ class LocalCluster:
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://{self.address(broker_id)}:{self.ports[broker_id]}",
             "log.dirs": str(self.folder / f"data-{broker_id}"),
-            "zookeeper.connect": self.hosts,
+            "zookeeper.connect": self.zookeeper_connect,
             "zookeeper.session.timeout.ms": "6000",  # longer than the pauses of a busy machine
             "replica.lag.time.max.ms": "3000",
             "default.replication.factor": str(min(3, self.count)),

@@ -86,14 +86,14 @@ class ShareMember:
         self._thread.join(60)
 
     # -- requests ------------------------------------------------------------------------------------------------------
-    def _ask(self, address: tuple[str, int], key: ApiKey, version: int, body: Any) -> Any:
+    def _send_request(self, address: tuple[str, int], key: ApiKey, version: int, body: Any) -> Any:
         try:
             connection = self._connections.get(address)
             if connection is None:
                 connection = self._connections[address] = socket.create_connection(address, TIMEOUT_S)
             connection.sendall(framing.encode_request(key, version, 1, "share-test", body))
-            size = struct.unpack(">i", self._exactly(connection, 4))[0]
-            return framing.decode_response(key, version, memoryview(self._exactly(connection, size)))[1]
+            size = struct.unpack(">i", self._read_exactly(connection, 4))[0]
+            return framing.decode_response(key, version, memoryview(self._read_exactly(connection, size)))[1]
         except OSError as e:
             gone = self._connections.pop(address, None)
             if gone is not None:
@@ -101,7 +101,7 @@ class ShareMember:
             raise ConnectionLost(str(e)) from e
 
     @staticmethod
-    def _exactly(connection: socket.socket, size: int) -> bytes:
+    def _read_exactly(connection: socket.socket, size: int) -> bytes:
         out = b""
         while len(out) < size:
             piece = connection.recv(size - len(out))
@@ -110,17 +110,17 @@ class ShareMember:
             out += piece
         return out
 
-    def _any(self, key: ApiKey, version: int, body: Any) -> Any:
+    def _send_to_any(self, key: ApiKey, version: int, body: Any) -> Any:
         for port in self.cluster.ports.values():
             try:
-                return self._ask(("127.0.0.1", port), key, version, body)
+                return self._send_request(("127.0.0.1", port), key, version, body)
             except ConnectionLost:
                 continue
         raise ConnectionLost("no broker answers")
 
     def _refresh(self) -> None:
         topics = [m.MetadataRequest.MetadataRequestTopic(name=self.topic)]
-        response = self._any(ApiKey.METADATA, 12, m.MetadataRequest(topics=topics))
+        response = self._send_to_any(ApiKey.METADATA, 12, m.MetadataRequest(topics=topics))
         self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
         self._topic_id = response.topics[0].topic_id
         self._leaders = {p.partition_index: p.leader_id for p in response.topics[0].partitions}
@@ -128,7 +128,7 @@ class ShareMember:
     def _heartbeat(self, epoch: int) -> int:
         """Returns the error."""
         find = m.FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group])
-        found = self._any(ApiKey.FIND_COORDINATOR, 4, find).coordinators[0]
+        found = self._send_to_any(ApiKey.FIND_COORDINATOR, 4, find).coordinators[0]
         if found.error_code:
             return int(found.error_code)
         body = m.ShareGroupHeartbeatRequest(
@@ -137,7 +137,7 @@ class ShareMember:
             member_epoch=epoch,
             subscribed_topic_names=[self.topic] if epoch == 0 else None,
         )
-        response = self._ask((found.host, found.port), ApiKey.SHARE_GROUP_HEARTBEAT, 1, body)
+        response = self._send_request((found.host, found.port), ApiKey.SHARE_GROUP_HEARTBEAT, 1, body)
         if response.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
             self.member_epoch = 0
         elif not response.error_code:
@@ -152,7 +152,7 @@ class ShareMember:
         try:
             while not self._stop.is_set() and not self._crash.is_set():
                 try:
-                    self._turn()
+                    self._run_iteration()
                 except ConnectionLost:
                     self._sessions.clear()
                     self._leaders.clear()
@@ -171,12 +171,12 @@ class ShareMember:
             for broker_id, session in self._sessions.items():
                 body = m.ShareAcknowledgeRequest(group_id=self.group, member_id=self.member_id, share_session_epoch=-1)
                 if session.epoch and broker_id in self._brokers:
-                    self._ask(self._brokers[broker_id], ApiKey.SHARE_ACKNOWLEDGE, 2, body)
+                    self._send_request(self._brokers[broker_id], ApiKey.SHARE_ACKNOWLEDGE, 2, body)
             self._heartbeat(-1)
         except ConnectionLost:
             return
 
-    def _turn(self) -> None:
+    def _run_iteration(self) -> None:
         if time.monotonic() >= self._beat_at and self._heartbeat(self.member_epoch):
             self._crash.wait(0.1)
             return
@@ -211,7 +211,7 @@ class ShareMember:
             else [],
             forgotten_topics_data=[q.ForgottenTopic(topic_id=self._topic_id, partitions=gone)] if gone else [],
         )
-        response = self._ask(self._brokers[broker_id], ApiKey.SHARE_FETCH, 2, body)
+        response = self._send_request(self._brokers[broker_id], ApiKey.SHARE_FETCH, 2, body)
         if response.error_code:
             self._sessions.pop(broker_id)
             self._crash.wait(0.1)
@@ -259,7 +259,7 @@ class ShareMember:
             topics=[q.AcknowledgeTopic(topic_id=self._topic_id, partitions=parts)],
         )
         try:
-            response = self._ask(self._brokers[broker_id], ApiKey.SHARE_ACKNOWLEDGE, 2, body)
+            response = self._send_request(self._brokers[broker_id], ApiKey.SHARE_ACKNOWLEDGE, 2, body)
         except ConnectionLost:
             self.unknown += [d for d, _ in decided]
             raise

@@ -53,15 +53,15 @@ class Report:
         self._file = open(path, "a", buffering=1)  # noqa: SIM115
         self.serving = False
 
-    def say(self, **what: Any) -> None:
+    def write_event(self, **what: Any) -> None:
         self._file.write(json.dumps(what) + "\n")
 
 
 def install(report: Report, delay_s: float) -> None:
-    def waits(name: str, cold: Callable[..., bool]) -> None:
+    def delay_cold_calls(name: str, cold: Callable[..., bool]) -> None:
         real = getattr(os, name)
 
-        def slow(*arguments: Any, **named: Any) -> Any:
+        def call_after_delay(*arguments: Any, **named: Any) -> Any:
             on_loop = threading.current_thread() is threading.main_thread()
             if (report.serving or not on_loop) and cold(*arguments):  # no client is served during start and stop
                 if on_loop:
@@ -69,20 +69,20 @@ def install(report: Report, delay_s: float) -> None:
                         f"{f.name} ({f.filename.rpartition('/')[2]}:{f.lineno})"
                         for f in traceback.extract_stack()[-8:-1]
                     ]
-                    report.say(loop_waited_for=name, where=where)
+                    report.write_event(loop_waited_for=name, where=where)
                 time.sleep(delay_s)
             return real(*arguments, **named)
 
-        setattr(os, name, slow)
+        setattr(os, name, call_after_delay)
 
-    waits("fsync", lambda fd: True)
-    waits("fdatasync", lambda fd: True)
-    waits("pread", lambda fd, length, position: not in_memory(fd, position, length))
-    waits("sendfile", lambda out, fd, position, length: not in_memory(fd, position, length))
+    delay_cold_calls("fsync", lambda fd: True)
+    delay_cold_calls("fdatasync", lambda fd: True)
+    delay_cold_calls("pread", lambda fd, length, position: not in_memory(fd, position, length))
+    delay_cold_calls("sendfile", lambda out, fd, position, length: not in_memory(fd, position, length))
     turn, opened, stops = Loop.run_iteration, Listeners.open, Listeners.stop_accepting
     longest = 0.0
 
-    def timed(self: Loop) -> None:
+    def poll_and_measure(self: Loop) -> None:
         nonlocal longest
         poll, woken = self._epoll.poll, [awake_s()]
 
@@ -103,7 +103,7 @@ def install(report: Report, delay_s: float) -> None:
         took = awake_s() - woken[0]
         if report.serving and took > longest:
             longest = took
-            report.say(longest_turn_s=took)
+            report.write_event(longest_turn_s=took)
 
     def open_and_report(self: Listeners) -> None:
         opened(self)
@@ -113,7 +113,7 @@ def install(report: Report, delay_s: float) -> None:
         report.serving = False
         stops(self)
 
-    Loop.run_iteration, Listeners.open, Listeners.stop_accepting = timed, open_and_report, stop_and_report  # type: ignore[method-assign]
+    Loop.run_iteration, Listeners.open, Listeners.stop_accepting = poll_and_measure, open_and_report, stop_and_report  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

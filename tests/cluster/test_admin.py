@@ -57,7 +57,7 @@ def python_admin(cluster: LocalCluster) -> Iterator[KafkaAdminClient]:
     client.close()
 
 
-def made(admin: AdminClient, name: str, assignment: list[list[int]], **config: str) -> str:
+def create_topic(admin: AdminClient, name: str, assignment: list[list[int]], **config: str) -> str:
     topic = NewTopic(
         name, len(assignment), replica_assignment=assignment, config={k.replace("_", "."): v for k, v in config.items()}
     )
@@ -107,7 +107,7 @@ def alter_all(cluster: LocalCluster, **values: str | None) -> int:
 
 # -- elections -------------------------------------------------------------------------------------------------------------
 def test_leaders_are_elected_preferred_and_only_where_needed(cluster: LocalCluster, admin: AdminClient) -> None:
-    topic = made(admin, "elected", [[1, 2, 3], [2, 3, 1]])
+    topic = create_topic(admin, "elected", [[1, 2, 3], [2, 3, 1]])
     response = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0), TopicPartition(topic, 9)]).result(
         60
     )
@@ -122,7 +122,7 @@ def test_leaders_are_elected_preferred_and_only_where_needed(cluster: LocalClust
 
 # -- descriptions ---------------------------------------------------------------------------------------------------------
 def test_describe_topics_and_cluster(cluster: LocalCluster, admin: AdminClient) -> None:
-    topic = made(admin, "described", [[1, 2], [3, 1]])
+    topic = create_topic(admin, "described", [[1, 2], [3, 1]])
     described_now = admin.describe_topics(TopicCollection([topic, "no-such-topic"]), request_timeout=60)
     shown = described_now[topic].result(60)
     assert [(p.leader.id, [n.id for n in p.replicas], [n.id for n in p.isr]) for p in shown.partitions] == [
@@ -136,7 +136,7 @@ def test_describe_topics_and_cluster(cluster: LocalCluster, admin: AdminClient) 
 
 
 def test_offsets_of_every_kind(cluster: LocalCluster, admin: AdminClient) -> None:
-    topic = made(admin, "offsets", [[1]])
+    topic = create_topic(admin, "offsets", [[1]])
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for value, timestamp in ((b"a", 5_000), (b"b", 9_000), (b"c", 7_000)):
         producer.produce(topic, value, timestamp=timestamp, partition=0)
@@ -189,19 +189,19 @@ def test_broker_settings_are_described_and_changed_dynamically_for_one_broker_an
 def test_a_cluster_wide_topic_default_applies_at_once_to_topics_without_an_override(
     cluster: LocalCluster, admin: AdminClient
 ) -> None:
-    plain, own = made(admin, "plain", [[1]]), made(admin, "own", [[1]], max_message_bytes="2000000")
+    plain, own = create_topic(admin, "plain", [[1]]), create_topic(admin, "own", [[1]], max_message_bytes="2000000")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": "none", "linger.ms": 0})
 
-    def rejected(topic: str) -> bool:
+    def is_rejected(topic: str) -> bool:
         verdicts: list[Any] = []
         producer.produce(topic, bytes(50_000), partition=0, on_delivery=lambda e, m: verdicts.append(e))
         producer.flush(60)
         return verdicts[0] is not None and verdicts[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
 
-    assert not rejected(plain)
+    assert not is_rejected(plain)
     assert alter_all(cluster, message_max_bytes="10000") == 0
-    wait_for(lambda: rejected(plain), "the new default")
-    assert not rejected(own)
+    wait_for(lambda: is_rejected(plain), "the new default")
+    assert not is_rejected(own)
 
     def described_now() -> tuple[str | None, int]:
         entry = entries(admin, ResourceType.TOPIC, plain)["max.message.bytes"]
@@ -213,7 +213,7 @@ def test_a_cluster_wide_topic_default_applies_at_once_to_topics_without_an_overr
         "the new default on every broker",
     )
     assert alter_all(cluster, message_max_bytes=None) == 0
-    wait_for(lambda: not rejected(plain), "the old default")
+    wait_for(lambda: not is_rejected(plain), "the old default")
 
 
 @pytest.mark.parametrize(
@@ -242,26 +242,26 @@ def test_the_default_of_min_insync_replicas_is_set_for_all_brokers_and_never_for
     cluster: LocalCluster, admin: AdminClient
 ) -> None:
     """The controller, the brokers and the console must use the same default (decision 038)."""
-    topic = made(admin, "default-min-insync", [[1, 2, 3]])
+    topic = create_topic(admin, "default-min-insync", [[1, 2, 3]])
 
-    def described() -> tuple[str | None, int]:
+    def min_insync_config() -> tuple[str | None, int]:
         entry = entries(admin, ResourceType.TOPIC, topic)["min.insync.replicas"]
         return entry.value, entry.source
 
-    before = described()
+    before = min_insync_config()
     with pytest.raises(KafkaException) as raised:
         alter(admin, ResourceType.BROKER, "1", min_insync_replicas="2")
     assert raised.value.args[0].code() == KafkaError.INVALID_REQUEST
     assert alter_all(cluster, min_insync_replicas="3") == 0
     expected = ("3", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value)
-    wait_for(lambda: described() == expected, "the new default")
+    wait_for(lambda: min_insync_config() == expected, "the new default")
     assert alter_all(cluster, min_insync_replicas=None) == 0
-    wait_for(lambda: described() == before, "the old default")
+    wait_for(lambda: min_insync_config() == before, "the old default")
 
 
 # -- kafka-python ------------------------------------------------------------------------------------------------------------
 def test_kafka_pythons_admin_describes_topics(admin: AdminClient, python_admin: KafkaAdminClient) -> None:
-    topic = made(admin, "for-python", [[2, 3], [3, 1]])
+    topic = create_topic(admin, "for-python", [[2, 3], [3, 1]])
 
     def pages() -> list[list[tuple[int, list[int]]]]:
         pages, cursor = [], None
@@ -284,34 +284,34 @@ def test_kafka_pythons_admin_describes_topics(admin: AdminClient, python_admin: 
 def test_producers_are_described_by_the_leader_and_by_a_follower(
     cluster: LocalCluster, admin: AdminClient, python_admin: KafkaAdminClient
 ) -> None:
-    topic = made(admin, "producers", [[1, 2]])
+    topic = create_topic(admin, "producers", [[1, 2]])
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "acks": "all"})
     producer.produce(topic, b"x", partition=0)
     producer.flush(60)
     tp = PythonPartition(topic, 0)
 
-    def known(broker_id: int | None) -> list[int]:
+    def last_sequences(broker_id: int | None) -> list[int]:
         state = python_admin.describe_producers([tp], broker_id=broker_id)[tp]
         return [p.last_sequence for p in state.active_producers]
 
-    assert known(None) == [0]
-    wait_for(lambda: known(2) == [0], "the follower to know the producer")
+    assert last_sequences(None) == [0]
+    wait_for(lambda: last_sequences(2) == [0], "the follower to know the producer")
     with pytest.raises(Exception, match="NotLeader"):
-        known(3)
+        last_sequences(3)
 
 
 def test_a_feature_is_finalised_for_all_brokers(cluster: LocalCluster, python_admin: KafkaAdminClient) -> None:
-    def finalised(broker_id: int) -> Any:
+    def finalised_version(broker_id: int) -> Any:
         client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{cluster.ports[broker_id]}")
         try:
             return client.describe_features()["transaction.version"].get("finalized")
         finally:
             client.close()
 
-    assert [finalised(b) for b in (1, 2, 3)] == [None] * 3
+    assert [finalised_version(b) for b in (1, 2, 3)] == [None] * 3
     python_admin.update_features({"transaction.version": ("UPGRADE", 2)})
     for broker_id in (1, 2, 3):
-        wait_for(lambda b=broker_id: finalised(b) == (2, 2), f"broker {broker_id} to offer it")  # type: ignore[misc]
+        wait_for(lambda b=broker_id: finalised_version(b) == (2, 2), f"broker {broker_id} to offer it")  # type: ignore[misc]
     with pytest.raises(Exception, match="InvalidUpdateVersion"):
         python_admin.update_features({"transaction.version": ("UPGRADE", 3)})
 

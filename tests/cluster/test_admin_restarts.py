@@ -18,7 +18,7 @@ from kafka import TopicPartition as PythonPartition
 from brokerd.cluster.model import PartitionState
 from controlplane.controller import core
 from tests.cluster.local import LocalCluster, wait_for
-from tests.cluster.test_admin import alter, alter_all, entries, made
+from tests.cluster.test_admin import alter, alter_all, create_topic, entries
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
@@ -54,7 +54,7 @@ def partition(cluster: LocalCluster, topic: str) -> PartitionState:
 def test_a_client_reassigns_a_partition_and_elects_its_preferred_leader(
     cluster: LocalCluster, admin: AdminClient
 ) -> None:
-    topic = made(admin, "elected", [[1, 2]])
+    topic = create_topic(admin, "elected", [[1, 2]])
     client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     client.alter_partition_reassignments({PythonPartition(topic, 0): [3, 1]})
     wait_for(

@@ -93,7 +93,7 @@ class RawConnection:
     def send(self, data: bytes) -> None:
         self.sock.sendall(data)
 
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """True if the broker closed the connection without a response."""
         try:
             return self.sock.recv(1) == b""
@@ -101,10 +101,10 @@ class RawConnection:
             return True
 
     def frame(self) -> bytes:
-        (size,) = struct.unpack(">i", self._exactly(4))
-        return self._exactly(size)
+        (size,) = struct.unpack(">i", self._read_exactly(4))
+        return self._read_exactly(size)
 
-    def _exactly(self, count: int) -> bytes:
+    def _read_exactly(self, count: int) -> bytes:
         out = b""
         while len(out) < count:
             more = self.sock.recv(count - len(out))
@@ -172,7 +172,7 @@ def batch(count: int = 3) -> bytearray:
 def test_a_malformed_frame_closes_the_connection(cluster: LocalCluster, frame: bytes) -> None:
     with RawConnection(cluster) as raw:
         raw.send(frame)
-        assert raw.closed()
+        assert raw.is_closed()
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(cluster: LocalCluster) -> None:
@@ -260,7 +260,7 @@ def test_thousands_of_damaged_requests_of_every_api(cluster: LocalCluster) -> No
 
 
 # -- produce requests -------------------------------------------------------------------------------------------------------
-def damaged(at: int, value: bytes) -> bytes:
+def damaged_batch(at: int, value: bytes) -> bytes:
     data = batch()
     data[at : at + len(value)] = value
     return bytes(data)
@@ -269,14 +269,14 @@ def damaged(at: int, value: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (damaged(70, b"\x00\x01"), ErrorCode.CORRUPT_MESSAGE),
-        (damaged(17, b"\x00\x00\x00\x00"), ErrorCode.CORRUPT_MESSAGE),
-        (damaged(8, struct.pack(">i", 10_000)), ErrorCode.CORRUPT_MESSAGE),
-        (damaged(8, struct.pack(">i", -5)), ErrorCode.CORRUPT_MESSAGE),
+        (damaged_batch(70, b"\x00\x01"), ErrorCode.CORRUPT_MESSAGE),
+        (damaged_batch(17, b"\x00\x00\x00\x00"), ErrorCode.CORRUPT_MESSAGE),
+        (damaged_batch(8, struct.pack(">i", 10_000)), ErrorCode.CORRUPT_MESSAGE),
+        (damaged_batch(8, struct.pack(">i", -5)), ErrorCode.CORRUPT_MESSAGE),
         (bytes(batch()[:40]), ErrorCode.CORRUPT_MESSAGE),
         (bytes(batch()) + b"\x00", ErrorCode.CORRUPT_MESSAGE),
-        (damaged(16, b"\x01"), ErrorCode.INVALID_RECORD),
-        (damaged(16, b"\x00"), ErrorCode.INVALID_RECORD),
+        (damaged_batch(16, b"\x01"), ErrorCode.INVALID_RECORD),
+        (damaged_batch(16, b"\x00"), ErrorCode.INVALID_RECORD),
     ],
     ids=[
         "a changed byte",
@@ -368,7 +368,7 @@ def test_millions_of_tiny_elements_are_rejected_before_they_are_parsed(cluster: 
     with RawConnection(cluster) as raw, RawConnection(cluster) as other:
         raw.send(struct.pack(">ihhih", 10 + len(body), 3, 9, 1, -1) + body)
         started = time.monotonic()
-        assert raw.closed()
+        assert raw.is_closed()
         assert other.send_request(3, 9, MetadataRequest(topics=None)).brokers
         assert time.monotonic() - started < 30
     assert rss_mb(pid) - before < 200
@@ -415,7 +415,7 @@ def test_a_name_longer_than_kafkas_strings_is_malformed_in_compact_versions_too(
     body = b"\0" + uvarint(len(name) + 1) + name + struct.pack(">ii", 1000, 1000) + b"\1\0\x09consumer\2\2r\2x\0\0"
     with RawConnection(cluster) as raw:
         raw.send(struct.pack(">ihhih", 10 + len(body), 11, 6, 1, -1) + body)
-        assert raw.closed()
+        assert raw.is_closed()
 
 
 # -- invalid produce requests --------------------------------------------------------------------------------------------
@@ -615,7 +615,7 @@ def test_duplicates_in_a_request_are_answered_once(cluster: LocalCluster) -> Non
 
 
 # -- records of a batch ------------------------------------------------------------------------------------------
-def sealed(inside: bytes, count: int) -> bytes:
+def batch_with_payload(inside: bytes, count: int) -> bytes:
     """A batch with a valid header and CRC around arbitrary bytes."""
     header = records.BatchHeader(0, 0, -1, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
     return bytes(records.build_from_payload(header, inside))
@@ -625,9 +625,9 @@ def sealed(inside: bytes, count: int) -> bytes:
     "data",
     [
         bytes(records.build([Record(0, 0, None, b"poison")])),
-        sealed(b"\x20\x00\x00\x80\xa8\xd6\xb9\x07\x01\x0cpoison\x00", 1),
-        sealed(b"\xff" * 80, 10),
-        sealed(b"\x18\x00\x00\x00\x01\x0cpoison\x00" * 2, 2),
+        batch_with_payload(b"\x20\x00\x00\x80\xa8\xd6\xb9\x07\x01\x0cpoison\x00", 1),
+        batch_with_payload(b"\xff" * 80, 10),
+        batch_with_payload(b"\x18\x00\x00\x00\x01\x0cpoison\x00" * 2, 2),
     ],
     ids=["sound", "an offset delta of a billion", "garbage", "an offset delta twice"],
 )

@@ -67,16 +67,16 @@ def test_a_librdkafka_group_rebalances_when_a_member_joins_and_leaves(cluster: L
     first, second = Consumer(config), Consumer(config)
     first.subscribe([topic])
 
-    def polled(*consumers: Consumer) -> list[int]:
+    def poll_assignments(*consumers: Consumer) -> list[int]:
         for c in consumers:
             c.poll(0.1)
         return [len(c.assignment()) for c in consumers]
 
-    wait_for(lambda: polled(first) == [4], "one member to own all")
+    wait_for(lambda: poll_assignments(first) == [4], "one member to own all")
     second.subscribe([topic])
-    wait_for(lambda: polled(first, second) == [2, 2], "two members to own two partitions each")
+    wait_for(lambda: poll_assignments(first, second) == [2, 2], "two members to own two partitions each")
     second.close()
-    wait_for(lambda: polled(first) == [4], "the remaining member to own all again")
+    wait_for(lambda: poll_assignments(first) == [4], "the remaining member to own all again")
     first.close()
 
 

@@ -18,7 +18,7 @@ from tests.cluster.group_members import (
     Member,
     MemberProcess,
     assert_single_owner,
-    committed,
+    committed_offsets,
     confirmed_by,
     coordinator_of,
     make_topic,
@@ -59,10 +59,10 @@ def test_a_group_rebalances_when_a_member_joins_and_when_it_leaves(cluster: Loca
         wait_until_assigned(members, topic)
         members.append(Member(cluster, group, [topic]))
         wait_until_assigned(members, topic)
-        assert {len(m.has) for m in members} == {2}
+        assert {len(m.owned_partitions) for m in members} == {2}
         produce(cluster, topic, values)
-        wait_for(lambda: len([v for m in members for v in m.seen]) >= len(values), "everything to be read")
-        assert sorted(v for m in members for v in m.seen) == sorted(values), (
+        wait_for(lambda: len([v for m in members for v in m.seen_values]) >= len(values), "everything to be read")
+        assert sorted(v for m in members for v in m.seen_values) == sorted(values), (
             "each record one time: no partition moved meanwhile"
         )
         members[1].leave()
@@ -81,9 +81,9 @@ def test_no_commit_is_lost_when_a_member_and_its_coordinator_are_killed(cluster:
     alive = list(members)
     values: list[str] = []
 
-    def shared() -> bool:
-        owned = [p for m in alive for p in m.has]
-        return sorted(owned) == list(range(PARTITIONS)) and all(m.has for m in alive)
+    def all_partitions_owned() -> bool:
+        owned = [p for m in alive for p in m.owned_partitions]
+        return sorted(owned) == list(range(PARTITIONS)) and all(m.owned_partitions for m in alive)
 
     def produce_more(count: int = 200) -> None:
         fresh = [f"v{len(values) + i}" for i in range(count)]
@@ -91,26 +91,26 @@ def test_no_commit_is_lost_when_a_member_and_its_coordinator_are_killed(cluster:
         produce(cluster, topic, fresh)
 
     def all_read() -> bool:
-        return set(values) <= set().union(*(m.seen for m in members))
+        return set(values) <= set().union(*(m.seen_values for m in members))
 
     victim = coordinator_of(cluster, group)
     try:
-        wait_for(shared, "three members to own the topic")
+        wait_for(all_partitions_owned, "three members to own the topic")
         produce_more()
         wait_for(all_read, "everything to be read")
         alive.remove(members[0])
         members[0].end(signal.SIGKILL)
-        wait_for(shared, "two members to own the topic after the third was killed")
+        wait_for(all_partitions_owned, "two members to own the topic after the third was killed")
         produce_more()
         wait_for(all_read, "everything to be read by two")
         cluster.kill(f"broker-{victim}")
         produce_more()
         wait_for(all_read, "everything to be read with another coordinator")
-        assert shared(), "every member kept its assignment when the coordinator died"
+        assert all_partitions_owned(), "every member kept its assignment when the coordinator died"
         # A group with a new coordinator rebalances like any other.
         members.append(MemberProcess(cluster, group, topic, tmp_path))
         alive.append(members[-1])
-        wait_for(shared, "a third member again")
+        wait_for(all_partitions_owned, "a third member again")
         produce_more()
         wait_for(all_read, "everything to be read by three")
         for member in alive:
@@ -124,7 +124,7 @@ def test_no_commit_is_lost_when_a_member_and_its_coordinator_are_killed(cluster:
     assert_single_owner(members)
     confirmed = confirmed_by(members)
     assert confirmed.keys() == set(range(PARTITIONS))
-    assert committed(cluster, group, topic) == confirmed
+    assert committed_offsets(cluster, group, topic) == confirmed
 
 
 def test_a_static_member_gets_its_old_assignment_and_no_other_member_changes(cluster: LocalCluster) -> None:
@@ -134,11 +134,11 @@ def test_a_static_member_gets_its_old_assignment_and_no_other_member_changes(clu
     again = None
     try:
         wait_until_assigned([first, second], topic)
-        had, other = set(first.has), list(second.log)
+        had, other = set(first.owned_partitions), list(second.log)
         first.leave()
         again = Member(cluster, group, [topic], **{"group.instance.id": "i0"})
         wait_until_assigned([again, second], topic)
-        assert again.has == had
+        assert again.owned_partitions == had
         assert second.log == other, "the other member's assignment did not change"
     finally:
         for member in (first, second, again):
@@ -150,12 +150,13 @@ def test_the_broker_resolves_a_pattern_and_finds_topics_created_later(cluster: L
     make_topic(cluster, "pattern-one")
     member = Member(cluster, "by-pattern", ["^pattern-.*"])
     try:
-        wait_for(lambda: {t for t, _ in member.has} == {"pattern-one"}, "the existing topic")
+        wait_for(lambda: {t for t, _ in member.owned_partitions} == {"pattern-one"}, "the existing topic")
         make_topic(cluster, "pattern-two", 2)
         wait_for(
-            lambda: {t for t, _ in member.has} == {"pattern-one", "pattern-two"}, "the topic that was created later"
+            lambda: {t for t, _ in member.owned_partitions} == {"pattern-one", "pattern-two"},
+            "the topic that was created later",
         )
-        assert len(member.has) == PARTITIONS + 2
+        assert len(member.owned_partitions) == PARTITIONS + 2
     finally:
         member.leave()
 
@@ -203,9 +204,9 @@ def test_an_empty_group_changes_its_protocol_and_keeps_its_offsets(cluster: Loca
         produce(cluster, topic, [f"{protocol}-{total}-{i}" for i in range(60)])
         member = Member(cluster, group, [topic], **{"group.protocol": protocol, "enable.auto.commit": True})
         try:
-            wait_for(lambda m=member: len(m.seen) >= 60, f"the new records, read with protocol {protocol}")  # type: ignore[misc]
+            wait_for(lambda m=member: len(m.seen_values) >= 60, f"the new records, read with protocol {protocol}")  # type: ignore[misc]
         finally:
             member.leave()
-        assert len(member.seen) == 60, "records committed with the other protocol are not read again"
+        assert len(member.seen_values) == 60, "records committed with the other protocol are not read again"
         assert member.errors == []
         total += 60

@@ -39,12 +39,12 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         devcluster.down()
 
 
-def acting(devcluster: DevCluster) -> str:
+def active_controller(devcluster: DevCluster) -> str:
     """The name of the active controller's process. An earlier test may have killed one."""
     return f"controller-{wait_for(lambda: devcluster.get('overview')['controller_id'], 'an active controller')}"
 
 
-def healthy(devcluster: DevCluster) -> bool:
+def is_healthy(devcluster: DevCluster) -> bool:
     found = devcluster.get("overview")
     return bool(found["health"]["word"] == "healthy" and (found["age_s"] or 99) < 5)
 
@@ -54,7 +54,7 @@ def test_operators_and_kafka_clients_change_the_same_rows(devcluster: DevCluster
     assert len(wait_for(lambda: devcluster.leaders("by-rest"), "a client to see the topic")) == 2
     devcluster.admin.create_topics([NewTopic("by-client", 3, 2)])["by-client"].result(30)
     devcluster.admin.create_partitions([NewPartitions("by-client", 4)])["by-client"].result(30)
-    row = wait_for(lambda: devcluster.settled("by-client"), "the row")["row"]
+    row = wait_for(lambda: devcluster.active_topic("by-client"), "the row")["row"]
     assert (row["partitions"], row["replication_factor"], row["generation"]) == (4, 2, 2)
     devcluster.admin.delete_topics(["by-rest"])["by-rest"].result(30)
     wait_for(lambda: devcluster.call("GET", "topics/by-rest")[0] == 404, "the deletion")
@@ -90,11 +90,11 @@ def test_connected_clients_are_reported_with_their_software(devcluster: DevClust
     devcluster.topic("inventory", partitions=3, replication_factor=3)
     client = AdminClient({**devcluster.client, "client.id": "inventory", "log_level": 0})
 
-    def connected() -> Any:
+    def active_clients() -> Any:
         client.list_topics(timeout=30)
         return [c for c in devcluster.get("clients?query=inventory")["rows"] if c["requests_per_s"] > 0]
 
-    (found,) = wait_for(connected, "the client at a broker")
+    (found,) = wait_for(active_clients, "the client at a broker")
     assert found["software"].startswith("confluent-kafka-python") and found["host"] == "127.0.0.1"
     assert (found["client_id"], found["is_broker"]) == ("inventory", False) and found["bytes_per_s"] > 0
 
@@ -113,18 +113,18 @@ def test_the_producers_of_a_topic_are_found(devcluster: DevCluster) -> None:
         name: Producer({**devcluster.client, "client.id": name, "log_level": 0}) for name in ("warehouse", "shop")
     }
 
-    def found(topic: str) -> dict[str, Any]:
+    def producers_of(topic: str) -> dict[str, Any]:
         for name, topics in (("warehouse", ["inventory-changes", "inventory-audit"]), ("shop", ["inventory-audit"])):
             for t in topics:
                 producers[name].produce(t, bytes(1_000))
             assert producers[name].flush(30) == 0
         return {r["client_id"]: r for r in devcluster.get(f"clients?topic={topic}")["rows"]}
 
-    rows = wait_for(lambda: found("inventory-changes"), "the producer")
+    rows = wait_for(lambda: producers_of("inventory-changes"), "the producer")
     assert set(rows) == {"warehouse"} and rows["warehouse"]["produced_bytes"] > 1_000
     assert rows["warehouse"]["produced_bytes_per_s"] > 0
-    assert set(found("inventory-audit")) == {"warehouse", "shop"}
-    assert found("no-such-topic") == {}
+    assert set(producers_of("inventory-audit")) == {"warehouse", "shop"}
+    assert producers_of("no-such-topic") == {}
 
 
 def test_a_consumer_without_a_group_is_found(devcluster: DevCluster) -> None:
@@ -155,7 +155,7 @@ def test_a_consumer_without_a_group_is_found(devcluster: DevCluster) -> None:
     reader.close()
 
 
-def recorded(devcluster: DevCluster) -> list[float]:
+def recorded_times(devcluster: DevCluster) -> list[float]:
     """The times of the recorded values of the last hour, in Unix seconds."""
     status, response = devcluster.call("GET", "history?subject=cluster&metric=under_replicated")
     rows = response["rows"] if status == 200 else []
@@ -174,7 +174,7 @@ def sampled_at(devcluster: DevCluster) -> float:
 
 
 def test_the_death_of_web_leaves_no_longer_gap_in_the_history_than_its_absence(devcluster: DevCluster) -> None:
-    before = wait_for(lambda: len(found := recorded(devcluster)) >= 4 and found, "recorded values", 90)
+    before = wait_for(lambda: len(found := recorded_times(devcluster)) >= 4 and found, "recorded values", 90)
     killed, old = time.time(), devcluster.pid("web")
     devcluster.kill("web")
     wait_for(lambda: devcluster.pids().get("web", old) != old, "another web process", 60)
@@ -182,7 +182,7 @@ def test_the_death_of_web_leaves_no_longer_gap_in_the_history_than_its_absence(d
     started = time.time()
     wait_for(lambda: sampled_at(devcluster) > started, "samples of the new process", 60)
     absent = time.time() - killed
-    now = wait_for(lambda: (found := recorded(devcluster))[-1] > killed + absent and found, "values after it", 60)
+    now = wait_for(lambda: (found := recorded_times(devcluster))[-1] > killed + absent and found, "values after it", 60)
     assert set(before) <= set(now), "the values from before are rows"
     (gap,) = [later - earlier for earlier, later in pairwise(now) if earlier <= killed < later]
     # A sampling round of loaded brokers takes 13 s and more: the last value of the old process may be older than some steps.
@@ -191,12 +191,12 @@ def test_the_death_of_web_leaves_no_longer_gap_in_the_history_than_its_absence(d
 
 
 def test_another_controller_takes_over_and_no_request_is_lost(devcluster: DevCluster) -> None:
-    victim = acting(devcluster)
+    victim = active_controller(devcluster)
     before = devcluster.get("overview")
     devcluster.kill(victim)
     devcluster.post("topics", {"name": "meanwhile", "partitions": 2})
     killed = time.monotonic()
-    wait_for(lambda: devcluster.settled("meanwhile"), "the other controller", 30)
+    wait_for(lambda: devcluster.active_topic("meanwhile"), "the other controller", 30)
     assert time.monotonic() - killed < 30
     now = wait_for(
         lambda: (o := devcluster.get("overview"))["controller_epoch"] > before["controller_epoch"] and o,
@@ -215,7 +215,7 @@ def test_a_move_survives_the_death_of_worker_web_and_controller_and_rolls_back_e
     ]
     scope = {"kind": "partitions", "partitions": wanted}
     move = devcluster.post("moves", {"scope": scope, "start": True, "parts_in_flight_max": 2, "comment": "test"})["id"]
-    for victim in ("worker", acting(devcluster), "web"):
+    for victim in ("worker", active_controller(devcluster), "web"):
         devcluster.kill(victim)
     wait_for(lambda: _responds(devcluster), "the console")
     done = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 90)
@@ -248,11 +248,11 @@ def test_a_deleted_replica_is_rebuilt(devcluster: DevCluster) -> None:
     )
     assert done["state"] == "done", done
 
-    def whole() -> bool:
+    def is_rebuilt() -> bool:
         row = devcluster.partitions("rebuilt")[0]
         return {r["broker_id"]: r["size_bytes"] for r in row["replica_rows"]}[victim] == row["size_bytes"]
 
-    wait_for(whole, "the replica to be as large as the leader's")
+    wait_for(is_rebuilt, "the replica to be as large as the leader's")
 
 
 class Load:
@@ -294,7 +294,7 @@ class Load:
         self._thread.join(90)
         assert not self._thread.is_alive()
         assert not self.failed
-        found = self.devcluster.everything(self.topic)
+        found = self.devcluster.numbers_of(self.topic)
         assert len(found) == len(set(found))
         assert self.acknowledged <= set(found)
 
@@ -330,14 +330,14 @@ def test_elections_and_produce_requests_continue_while_the_database_is_locked(
         lock.close()
         devcluster.manage("process", "start", f"broker-{victim}")
     devcluster.topic(f"after-the-lock-{seconds:g}")
-    wait_for(lambda: healthy(devcluster), "the broker's return")
+    wait_for(lambda: is_healthy(devcluster), "the broker's return")
     load.finish()
     assert load.longest_wait < 30, "the leader change delayed the producer"
 
 
 def test_a_restored_older_database_deletes_nothing_and_shows_the_drift(devcluster: DevCluster) -> None:
     devcluster.topic("old", configs={"retention.ms": "1000000"})
-    wait_for(lambda: healthy(devcluster), "all brokers in sync: a backup of the first seconds is not the subject")
+    wait_for(lambda: is_healthy(devcluster), "all brokers in sync: a backup of the first seconds is not the subject")
     devcluster.down()
     backup = devcluster.folder / "yesterday.sqlite3"
     _copy(devcluster.folder / "db.sqlite3", backup)
@@ -347,7 +347,8 @@ def test_a_restored_older_database_deletes_nothing_and_shows_the_drift(devcluste
     status, _ = devcluster.call("PATCH", "topics/old", {"configs": {"retention.ms": "2000000"}})
     assert status == 202
     wait_for(
-        lambda: (t := devcluster.settled("old")) and t["configs"]["retention.ms"] == "2000000", "the change in the log"
+        lambda: (t := devcluster.active_topic("old")) and t["configs"]["retention.ms"] == "2000000",
+        "the change in the log",
     )
     load = Load(devcluster, "young")
     wait_for(lambda: load.acknowledged, "the load")
@@ -375,8 +376,8 @@ def test_a_restored_older_database_deletes_nothing_and_shows_the_drift(devcluste
     for row in drift:
         devcluster.post(f"drift/{row['topic_id']}/adopt", {"comment": "test"})
     assert devcluster.get("drift")["rows"] == []
-    assert devcluster.settled("old")["configs"]["retention.ms"] == "2000000"
-    wait_for(lambda: healthy(devcluster), "health")
+    assert devcluster.active_topic("old")["configs"]["retention.ms"] == "2000000"
+    wait_for(lambda: is_healthy(devcluster), "health")
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
     running = DevCluster(tmp_path_factory.mktemp("letters"), "--brokers", "1")
     try:
         running.topic("work", partitions=len(STEPS), replication_factor=1, configs={"weir.retry.enable": "true"})
-        wait_for(lambda: running.settled("work.dead"), "the topic of dead letters")
+        wait_for(lambda: running.active_topic("work.dead"), "the topic of dead letters")
         yield running
     finally:
         running.down()
@@ -67,7 +67,7 @@ def console(cluster: DevCluster, step: Step, partition: int) -> subprocess.Compl
     )
 
 
-def sent(cluster: DevCluster, partition: int) -> dict[str, Any]:
+def send_without_kill(cluster: DevCluster, partition: int) -> dict[str, Any]:
     """The response of a process that is not killed."""
 
     def finished_sending() -> dict[str, Any] | None:
@@ -108,8 +108,8 @@ def test_dead_letters_are_sent_once_although_the_console_is_killed(
     values = letters_written(cluster, partition)
     killed = console(cluster, step, partition)
     assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
-    again = sent(cluster, partition)
+    again = send_without_kill(cluster, partition)
     assert (again["sent"], again["already"]) == ((0, LETTERS) if step in COMMITTED else (LETTERS, 0)), again
     assert in_topic(cluster, partition) == Counter(values)
-    assert sent(cluster, partition)["already"] == LETTERS
+    assert send_without_kill(cluster, partition)["already"] == LETTERS
     assert in_topic(cluster, partition) == Counter(values)

@@ -29,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
-def created(cluster: LocalCluster, **front: str) -> str:
+def create_topics(cluster: LocalCluster, **front: str) -> str:
     """A topic and its front topic, which has these configs too."""
     name = f"t{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -140,15 +140,15 @@ def check_order(scheduled: ProducedRecords, received: ContinuousReader) -> None:
 def leader(cluster: LocalCluster, topic: str, partition: int) -> int:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
 
-    def found() -> Any:
+    def leader_id() -> Any:
         state = admin.list_topics(topic, timeout=10).topics[topic].partitions[partition]
         return state.leader if state.leader > 0 else None
 
-    return int(wait_for(found, "a leader"))
+    return int(wait_for(leader_id, "a leader"))
 
 
 def test_records_arrive_at_their_time_in_order_and_cancelled_ones_never(cluster: LocalCluster) -> None:
-    name = created(cluster)
+    name = create_topics(cluster)
     scheduled, received = ProducedRecords(cluster, name), ContinuousReader(cluster, name)
     start = now_ms()
     for i in range(300):
@@ -161,7 +161,7 @@ def test_records_arrive_at_their_time_in_order_and_cancelled_ones_never(cluster:
 
 
 def test_a_record_without_a_time_is_rejected_with_its_reason(cluster: LocalCluster) -> None:
-    name = created(cluster)
+    name = create_topics(cluster)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     errors: list[Any] = []
     producer.produce(f"{name}.delay", "v", partition=0, on_delivery=lambda error, message: errors.append(error))
@@ -177,7 +177,7 @@ def test_a_record_without_a_time_is_rejected_with_its_reason(cluster: LocalClust
 
 
 def test_aborted_delayed_records_are_never_delivered(cluster: LocalCluster) -> None:
-    name = created(cluster)
+    name = create_topics(cluster)
     received = ContinuousReader(cluster, name)
     scheduled = ProducedRecords(cluster, name)
     made = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "log_level": 0})
@@ -195,7 +195,7 @@ def test_aborted_delayed_records_are_never_delivered(cluster: LocalCluster) -> N
 def check_kills(cluster: LocalCluster, records: int, kills: int) -> None:
     """Each record arrives once while the leaders of the front topic and of the topic are killed in turn. Segments are small, so that new leaders read delay
     indexes. The last record is due 4 s and 20 ms per record after the start; a kill takes DOWN_S and UP_S."""
-    name = created(cluster, **{"segment.bytes": "8192"})
+    name = create_topics(cluster, **{"segment.bytes": "8192"})
     scheduled, received = ProducedRecords(cluster, name), ContinuousReader(cluster, name)
     start = now_ms()
     expected = set()
@@ -224,7 +224,7 @@ def test_each_record_arrives_once_while_leaders_are_killed(cluster: LocalCluster
 
 
 def test_delivered_records_leave_the_front_topic(cluster: LocalCluster) -> None:
-    name = created(cluster)
+    name = create_topics(cluster)
     scheduled, received = ProducedRecords(cluster, name), ContinuousReader(cluster, name)
     for i in range(50):
         scheduled.add(f"v{i}", now_ms(), 0)
@@ -243,14 +243,14 @@ def test_delivered_records_leave_the_front_topic(cluster: LocalCluster) -> None:
 
 
 def test_leaders_describe_and_look_up_pending_records(cluster: LocalCluster) -> None:
-    name = created(cluster)
+    name = create_topics(cluster)
     written, hour_ms, now_ms = ProducedRecords(cluster, name), 3_600_000, int(time.time() * 1000)
     for i in range(20):
         written.add(f"r{i}", now_ms + (i + 1) * hour_ms, 1, key=f"k{i % 4}")
     written.flush()
     written.cancel("k3", 1)
 
-    def ask(**asked: Any) -> DelayedMessagesResponse | None:
+    def describe_pending(**asked: Any) -> DelayedMessagesResponse | None:
         """Return None if the leader has not read the partition, or is not the one that the client knows."""
         for broker_id, port in cluster.ports.items():
             connection = KafkaConnection(cluster.address(broker_id), port)
@@ -262,14 +262,14 @@ def test_leaders_describe_and_look_up_pending_records(cluster: LocalCluster) -> 
                 connection.close()
         return None
 
-    def cancelled() -> DelayedMessagesResponse | None:
-        found = ask(bounds_ms=[now_ms + 10 * hour_ms], records_max=100, duration_ms_max=5_000)
+    def response_with_cancelled() -> DelayedMessagesResponse | None:
+        found = describe_pending(bounds_ms=[now_ms + 10 * hour_ms], records_max=100, duration_ms_max=5_000)
         return found if found is not None and any(r.cancelled for r in found.records) else None
 
-    found = wait_for(cancelled, "the leader has read the records and the tombstone")
+    found = wait_for(response_with_cancelled, "the leader has read the records and the tombstone")
     assert found.pending == 20 and sum(found.counts) == 20
     offsets = [written.positions[f"r{i}"][1] for i in range(20)]
     assert [r.offset for r in found.records] == offsets and found.next_ms == -1
     assert [r.cancelled for r in found.records] == [i % 4 == 3 for i in range(20)]
-    one = ask(bounds_ms=[], records_max=2, key=b"k1", from_ms=now_ms + 3 * hour_ms, duration_ms_max=5_000)
+    one = describe_pending(bounds_ms=[], records_max=2, key=b"k1", from_ms=now_ms + 3 * hour_ms, duration_ms_max=5_000)
     assert one is not None and [r.offset for r in one.records] == [offsets[5], offsets[9]] and one.next_ms > 0

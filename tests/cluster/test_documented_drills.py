@@ -39,12 +39,12 @@ def flights(devcluster: DevCluster) -> dict[int, tuple[int, list[int], list[int]
     return {i: (p.leader, sorted(p.replicas), sorted(p.isrs)) for i, p in topics[TOPIC].partitions.items()}
 
 
-def whole(devcluster: DevCluster) -> bool:
+def is_whole(devcluster: DevCluster) -> bool:
     found = flights(devcluster)
     return len(found) == PARTITIONS and all(leader > 0 and isr == replicas for leader, replicas, isr in found.values())
 
 
-def ends(devcluster: DevCluster) -> dict[int, int]:
+def end_offsets(devcluster: DevCluster) -> dict[int, int]:
     """The end offset of each partition. Empty while a leader was just elected: it answers OFFSET_NOT_AVAILABLE (KIP-207), and this client does not retry."""
     reader = Consumer({**devcluster.client, "group.id": "drills", "enable.auto.commit": False})
     try:
@@ -69,7 +69,7 @@ def test_up_sees_the_first_records(devcluster: DevCluster) -> None:
 
 
 def test_each_flights_partition_has_three_of_four_brokers(devcluster: DevCluster) -> None:
-    wait_for(lambda: whole(devcluster), "flights to exist", 120)
+    wait_for(lambda: is_whole(devcluster), "flights to exist", 120)
     brokers = devcluster.admin.list_topics(timeout=20).brokers
     assert len(brokers) == 4
     placed = [replicas for _, replicas, _ in flights(devcluster).values()]
@@ -77,22 +77,22 @@ def test_each_flights_partition_has_three_of_four_brokers(devcluster: DevCluster
 
 
 def test_producers_continue_when_one_broker_is_killed(devcluster: DevCluster) -> None:
-    wait_for(lambda: whole(devcluster), "flights to be in sync", 120)
+    wait_for(lambda: is_whole(devcluster), "flights to be in sync", 120)
     devcluster.manage("process", "kill", "broker-2")
     wait_for(lambda: all(leader not in (-1, 2) for leader, _, _ in flights(devcluster).values()), "other leaders", 60)
-    before = wait_for(lambda: ends(devcluster), "the end offsets", 60)
+    before = wait_for(lambda: end_offsets(devcluster), "the end offsets", 60)
     wait_for(
-        lambda: (now := ends(devcluster)) and all(now[p] > end for p, end in before.items()),
+        lambda: (now := end_offsets(devcluster)) and all(now[p] > end for p, end in before.items()),
         "records in every partition",
         120,
     )
     devcluster.manage("process", "start", "broker-2")
-    wait_for(lambda: whole(devcluster), "broker 2 to be in sync again", 120)
+    wait_for(lambda: is_whole(devcluster), "broker 2 to be in sync again", 120)
     wait_for(lambda: devcluster.get("brokers/2/restart")["safe"], "broker 2 to be safe to restart", 120)
 
 
 def test_broker_3_can_be_drained(devcluster: DevCluster) -> None:
-    wait_for(lambda: whole(devcluster), "flights to be in sync", 120)
+    wait_for(lambda: is_whole(devcluster), "flights to be in sync", 120)
     # The monitor reads the cluster a moment after `up` is ready: a drain needs four brokers that it has seen alive.
     wait_for(
         lambda: [b["alive"] for b in devcluster.get("brokers")["rows"]] == [True] * 4,

@@ -117,9 +117,9 @@ class Verifier:
         self.stop()
         for thread in self._threads:
             thread.join(timeout=150)
-        return self.judged(self.acked)
+        return self.count_for(self.acked)
 
-    def judged(self, acked: Mapping[int, int]) -> Count:
+    def count_for(self, acked: Mapping[int, int]) -> Count:
         """The result for these acknowledgements ({number: partition}) alone, against the logs now. `undelivered`: not read by the group yet."""
         logs = {p: self._log(p) for p in range(PARTITIONS)}
         assert all(n % PARTITIONS == p for p, numbers in logs.items() for n in numbers), "a record in another partition"
@@ -169,17 +169,17 @@ class Verifier:
         return out
 
 
-class Probing(LocalCluster):
+class ClusterWithProbes(LocalCluster):
     probes = True
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    with Probing(tmp_path) as running:
+    with ClusterWithProbes(tmp_path) as running:
         yield running
 
 
-def verified(cluster: LocalCluster, rate: int = RECORDS_PER_SECOND, **configs: str) -> Verifier:
+def verifier_with_topic(cluster: LocalCluster, rate: int = RECORDS_PER_SECOND, **configs: str) -> Verifier:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     dotted = {name.replace("_", "."): value for name, value in configs.items()}
     topic = NewTopic("verified", PARTITIONS, 3, config={"min.insync.replicas": "2", **dotted})
@@ -194,7 +194,7 @@ def all_in_sync(cluster: LocalCluster) -> bool:
 def test_nothing_acknowledged_is_lost_when_brokers_controller_and_zookeeper_are_killed_in_turn(
     cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    verifier = verified(cluster)
+    verifier = verifier_with_topic(cluster)
     verifier.progress("before the first fault")
 
     cluster.kill("broker-2")
@@ -227,7 +227,7 @@ def test_nothing_acknowledged_is_lost_when_brokers_controller_and_zookeeper_are_
 
 
 def test_a_frozen_leader_acknowledges_nothing_after_it_was_replaced(cluster: LocalCluster) -> None:
-    verifier = verified(cluster)
+    verifier = verifier_with_topic(cluster)
     verifier.progress("before the freeze")
     cluster.processes["broker-1"].send_signal(signal.SIGSTOP)
     wait_for(lambda: all(p.leader not in (-1, 1) for _, _, p in cluster.image.each_partition()), "leaders elsewhere")
@@ -238,7 +238,7 @@ def test_a_frozen_leader_acknowledges_nothing_after_it_was_replaced(cluster: Loc
 
 
 def test_acknowledged_records_survive_the_death_of_every_process_at_once(cluster: LocalCluster) -> None:
-    verifier = verified(cluster)
+    verifier = verifier_with_topic(cluster)
     verifier.progress("before the kill")
     for name in list(cluster.processes):
         cluster.kill(name)
@@ -255,7 +255,7 @@ def test_acknowledged_records_survive_the_death_of_every_process_at_once(cluster
 def test_a_clean_shutdown_moves_leaders_first_and_a_move_and_a_recovery_end_in_a_full_isr(
     cluster: LocalCluster,
 ) -> None:
-    verifier = verified(cluster)
+    verifier = verifier_with_topic(cluster)
     verifier.progress("before the stop")
     assert cluster.kill("broker-3", signal.SIGTERM) == 0
     assert all(p.leader not in (-1, 3) for _, _, p in cluster.image.each_partition())

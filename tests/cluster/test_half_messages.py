@@ -29,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
-def created(cluster: LocalCluster) -> str:
+def create_topics(cluster: LocalCluster) -> str:
     """A topic and its front topics."""
     name = f"t{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -80,7 +80,7 @@ def consumer(cluster: LocalCluster, topic: str) -> Consumer:
     return found
 
 
-def received(cluster: LocalCluster, topic: str, expected: set[str]) -> list[str]:
+def receive_values(cluster: LocalCluster, topic: str, expected: set[str]) -> list[str]:
     """The values of a topic, when all expected ones are there and no more come for three seconds."""
     reader, values = consumer(cluster, topic), list[str]()
 
@@ -102,7 +102,7 @@ def received(cluster: LocalCluster, topic: str, expected: set[str]) -> list[str]
 
 
 def test_committed_messages_arrive_once_and_others_never(cluster: LocalCluster) -> None:
-    name = created(cluster)
+    name = create_topics(cluster)
     shop = HalfMessageProducer(cluster.bootstrap, name)
     fates = {f"m{i}": FATES[i % 3] for i in range(300)}
     for half_id in fates:
@@ -113,18 +113,18 @@ def test_committed_messages_arrive_once_and_others_never(cluster: LocalCluster) 
             shop.write(half_id, fate)
     shop.flush()
     committed = {m for m, fate in fates.items() if fate == "commit"}
-    assert Counter(received(cluster, name, committed)) == Counter(committed) and not shop.errors
+    assert Counter(receive_values(cluster, name, committed)) == Counter(committed) and not shop.errors
     for half_id in ("m0", "m1", "nobody's"):
         shop.write(half_id, "commit")
         shop.flush()
     assert set(shop.errors) == {("m0", "commit"), ("m1", "commit"), ("nobody's", "commit")}
     assert set(shop.errors.values()) == {"INVALID_RECORD"}
     undecided = {m for m, fate in fates.items() if fate is None}
-    assert set(received(cluster, f"{name}.half.check", undecided)) == undecided
+    assert set(receive_values(cluster, f"{name}.half.check", undecided)) == undecided
 
 
 def test_aborted_half_messages_and_decisions_were_never_written(cluster: LocalCluster) -> None:
-    name = created(cluster)
+    name = create_topics(cluster)
     shop = HalfMessageProducer(cluster.bootstrap, name, **{"transactional.id": name})
     shop.producer.init_transactions(60)
 
@@ -139,21 +139,21 @@ def test_aborted_half_messages_and_decisions_were_never_written(cluster: LocalCl
     transaction(("c", None), commits=False)
     transaction(("a", "commit"), commits=False)
     transaction(("a", "rollback"), ("b", "commit"), ("d", None), ("d", "commit"), commits=True)
-    assert Counter(received(cluster, name, {"b", "d"})) == Counter({"b": 1, "d": 1}) and not shop.errors
+    assert Counter(receive_values(cluster, name, {"b", "d"})) == Counter({"b": 1, "d": 1}) and not shop.errors
 
 
 def leader(cluster: LocalCluster, topic: str) -> int:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
 
-    def found() -> Any:
+    def leader_id() -> Any:
         state = admin.list_topics(topic, timeout=10).topics[topic].partitions[0]
         return state.leader if state.leader > 0 else None
 
-    return int(wait_for(found, "a leader"))
+    return int(wait_for(leader_id, "a leader"))
 
 
 def test_each_decision_counts_once_while_every_party_is_killed(cluster: LocalCluster) -> None:
-    name = created(cluster)
+    name = create_topics(cluster)
     shop = HalfMessageProducer(cluster.bootstrap, name)
     fates = {f"m{i}": FATES[i % 2] for i in range(600)}
     for half_id in fates:
@@ -193,11 +193,11 @@ def test_each_decision_counts_once_while_every_party_is_killed(cluster: LocalClu
     wait_for(respond, "the checks of the killed shop's messages", 120)
     shop.flush()
     committed = {m for m, fate in fates.items() if fate == "commit"} | {f"x{i}" for i in range(200)}
-    assert Counter(received(cluster, name, committed)) == Counter(committed) and not shop.errors
+    assert Counter(receive_values(cluster, name, committed)) == Counter(committed) and not shop.errors
 
 
 def test_the_example_pays_orders_and_survives_the_crash_of_the_shop(cluster: LocalCluster, tmp_path: Path) -> None:
-    name = created(cluster)
+    name = create_topics(cluster)
 
     def run(*arguments: str) -> int:
         command = [sys.executable, "-m", "examples.pay_order", cluster.bootstrap, name]
@@ -210,4 +210,4 @@ def test_the_example_pays_orders_and_survives_the_crash_of_the_shop(cluster: Loc
     assert run("pay", "3", "900", "--crash", "after-half") == CRASH_STATUS
     assert run("respond", "--seconds", "20") == 0
     values = {"order 1 paid: 500 cents", "order 2 paid: 700 cents"}
-    assert Counter(received(cluster, name, values)) == Counter(values)
+    assert Counter(receive_values(cluster, name, values)) == Counter(values)

@@ -141,7 +141,7 @@ class TransactionalWriter:
 
     def write(self, count: int, *, flushed: bool = True) -> None:
         for _ in range(count):
-            self._producer.produce(PAID, f"{self._name} {self._number}", partition=0, on_delivery=self._delivered)
+            self._producer.produce(PAID, f"{self._name} {self._number}", partition=0, on_delivery=self._on_delivery)
             self._number += 1
         assert not flushed or self._producer.flush(120) == 0
 
@@ -150,7 +150,7 @@ class TransactionalWriter:
         (self.committed if commit else self.aborted).update(self.open)
         self.open = {}
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.open[message.offset()] = message.value()
         elif error.code() not in (
@@ -187,7 +187,7 @@ class TransactionLoop(threading.Thread):
         except Exception as e:  # raised again by __exit__
             self.problem = repr(e)
 
-    def more(self, what: str, count: int = 30) -> None:
+    def run_more_transactions(self, what: str, count: int = 30) -> None:
         begun = self.ended
         wait_for(lambda: self.ended >= begun + count or self.problem, f"{count} transactions {what}", 90)
         assert not self.problem, self.problem
@@ -236,11 +236,11 @@ def test_transactions_across_an_early_hand_over_are_read_completely_or_not_at_al
     scope = {"kind": "partitions", "partitions": [{"topic": PAID, "partition": 0, "replicas": [new, stays]}]}
     kept, dropped = TransactionalWriter(devcluster, "kept"), TransactionalWriter(devcluster, "dropped")
     with TransactionLoop(devcluster) as paying:
-        paying.more("before the hand-over")
+        paying.run_more_transactions("before the hand-over")
         for slow in (kept, dropped):
             slow.begin()
             slow.write(5)
-        paying.more("after two open transactions")
+        paying.run_more_transactions("after two open transactions")
         body = {"scope": scope, "mode": "tail", "handover": "early", "start": True, "comment": "test"}
         move = devcluster.post("moves", body)["id"]
         done = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 120)
@@ -248,15 +248,15 @@ def test_transactions_across_an_early_hand_over_are_read_completely_or_not_at_al
         wait_for(lambda: leader(devcluster, PAID) == new, "the new broker to be leader", 60)
         for slow in (kept, dropped):
             slow.write(5)
-        paying.more("through the new leader")
+        paying.run_more_transactions("through the new leader")
         first = min(kept.open)
         below = {o: v for o, v in paying.payer.committed.items() if o < first}
         assert visible(devcluster, "read_committed") == below, "a consumer read past an open transaction"
         killed_and_back(devcluster, new, PAID, new)
-        paying.more("after the new leader was killed")
+        paying.run_more_transactions("after the new leader was killed")
         kept.end(commit=True)
         dropped.end(commit=False)
-        paying.more("after the open transactions were decided")
+        paying.run_more_transactions("after the open transactions were decided")
     begins = part_of(devcluster, move)["tail_start"]
     payers = (paying.payer, kept, dropped)
     committed = {o: v for p in payers for o, v in p.committed.items()}

@@ -42,7 +42,7 @@ def transactional(devcluster: DevCluster, name: str, **settings: object) -> Prod
     return producer
 
 
-def committed(devcluster: DevCluster) -> list[str]:
+def read_committed(devcluster: DevCluster) -> list[str]:
     """The records that a read_committed consumer can read now."""
     consumer = Consumer({**devcluster.client, "group.id": "reader", "isolation.level": "read_committed"})
     try:
@@ -98,14 +98,14 @@ def set_verification(devcluster: DevCluster, value: str | None) -> None:
     assert devcluster.call("PATCH", "brokers/1/configs", body)[0] == 204
     shown = "true" if value is None else value
 
-    def applied() -> bool:
+    def is_applied() -> bool:
         found = [devcluster.get(f"brokers/{b}/configs?query={VERIFICATION}")["rows"] for b in (1, 2, 3)]
         return all(rows and rows[0]["value"] == shown for rows in found)
 
-    wait_for(applied, "the brokers to apply the setting")
+    wait_for(is_applied, "the brokers to apply the setting")
 
 
-def recorded(devcluster: DevCluster, verb: str) -> list[tuple[str, str]]:
+def recorded_changes(devcluster: DevCluster, verb: str) -> list[tuple[str, str]]:
     changes = devcluster.get("changes?object_kind=transaction")["rows"]
     return [(c["outcome"], c["object_name"]) for c in changes if c["verb"] == verb]
 
@@ -138,7 +138,9 @@ def test_a_hanging_transaction_is_found_and_aborted_by_two_operators(devcluster:
     producer.begin_transaction()
     producer.produce(TOPIC, b"second", partition=0)
     producer.commit_transaction(60)
-    assert stable_end(devcluster) == offset and committed(devcluster) == ["first"], "the late batch blocks consumers"
+    assert stable_end(devcluster) == offset and read_committed(devcluster) == ["first"], (
+        "the late batch blocks consumers"
+    )
 
     scan = devcluster.get(f"hanging-transactions?topic={TOPIC}")
     (row,) = scan["rows"]
@@ -157,8 +159,8 @@ def test_a_hanging_transaction_is_found_and_aborted_by_two_operators(devcluster:
     assert devcluster.propose_and_approve("transaction.abort", row["target"], {})["state"] == "done"
     assert devcluster.get(f"hanging-transactions?topic={TOPIC}")["rows"] == []
     wait_for(lambda: not hanging_alerts(devcluster), "the end of the alert")
-    assert committed(devcluster) == ["first", "second"]
-    assert recorded(devcluster, "transaction.abort") == [("confirmed", row["target"])]
+    assert read_committed(devcluster) == ["first", "second"]
+    assert recorded_changes(devcluster, "transaction.abort") == [("confirmed", row["target"])]
     again = {"kind": "transaction.abort", "target": row["target"], "comment": "again"}
     status, problem = devcluster.call("POST", "proposals", again)
     assert status == 409 and "it has ended" in problem["detail"]
@@ -181,10 +183,10 @@ def test_the_producer_of_an_open_transaction_is_fenced_by_two_operators(devclust
 
     assert devcluster.propose_and_approve("transaction.fence", "stuck/app", {})["state"] == "done"
     assert devcluster.get("transactions/stuck/app")["row"]["state"] in ("Empty", "CompleteAbort")
-    assert "never" not in committed(devcluster)
+    assert "never" not in read_committed(devcluster)
     with pytest.raises(KafkaException):
         producer.commit_transaction(60)
-    assert recorded(devcluster, "transaction.fence") == [("confirmed", "stuck/app")]
+    assert recorded_changes(devcluster, "transaction.fence") == [("confirmed", "stuck/app")]
 
 
 def test_a_stopped_broker_is_named_and_nothing_is_taken_for_hanging(devcluster: DevCluster) -> None:

@@ -53,10 +53,10 @@ class Client:
         self.sock.close()
 
     def respond(self, key: int, version: int) -> Any:
-        (size,) = struct.unpack(">i", self._exactly(4))
-        return decode_response(key, version, memoryview(self._exactly(size)))[1]
+        (size,) = struct.unpack(">i", self._read_exactly(4))
+        return decode_response(key, version, memoryview(self._read_exactly(size)))[1]
 
-    def _exactly(self, count: int) -> bytes:
+    def _read_exactly(self, count: int) -> bytes:
         out = b""
         while len(out) < count:
             more = self.sock.recv(count - len(out))
@@ -73,7 +73,7 @@ class Client:
         return time.monotonic() - began
 
 
-def small() -> bytes:
+def small_batch() -> bytes:
     return build([Record(0, int(time.time() * 1000), b"k", bytes(100))])
 
 
@@ -82,11 +82,11 @@ def test_lookups_by_time_in_a_large_batch_do_not_delay_other_clients(cluster: Lo
     data = tiny_batch(RECORDS, now_ms)
     with Client(cluster) as quiet, Client(cluster, HOSTILE) as hostile:
         hostile.produce("lookups", data)
-        quiet.produce("quiet", small())
+        quiet.produce("quiet", small_batch())
         hostile.sock.sendall(list_offsets("lookups", now_ms + 1) * LOOKUPS)
         waits, until = [], time.monotonic() + 3
         while time.monotonic() < until:
-            waits.append(quiet.produce("quiet", small()))
+            waits.append(quiet.produce("quiet", small_batch()))
         part = hostile.respond(ApiKey.LIST_OFFSETS, 7).topics[0].partitions[0]
         assert (part.error_code, part.offset, part.timestamp) == (0, RECORDS - 1, now_ms + 1)
     assert max(waits) < 2, f"a produce request waited {max(waits):.1f} s"
@@ -96,14 +96,14 @@ def test_lookups_by_time_in_a_large_batch_do_not_delay_other_clients(cluster: Lo
 def test_thousands_of_waiting_fetches_do_not_delay_appends_of_other_clients(cluster: LocalCluster) -> None:
     with ExitStack() as stack:
         quiet = stack.enter_context(Client(cluster))
-        before = [quiet.produce("fetches", small()) for _ in range(40)]
+        before = [quiet.produce("fetches", small_batch()) for _ in range(40)]
         end = 40
         for _ in range(CONNECTIONS):
             hostile = stack.enter_context(Client(cluster, HOSTILE))
             hostile.sock.setblocking(False)
             waiting = fetch_that_waits("fetches", end, min_bytes=1 << 30, wait_ms=60_000) * FETCHES
-            wait_for(lambda h=hostile, w=waiting: _sent(h.sock, w), "requests sent")  # type: ignore[misc]
-        during = [quiet.produce("fetches", small()) for _ in range(40)]
+            wait_for(lambda h=hostile, w=waiting: is_sent(h.sock, w), "requests sent")  # type: ignore[misc]
+        during = [quiet.produce("fetches", small_batch()) for _ in range(40)]
         with Client(cluster, HOSTILE) as reader:  # a fetch that can be answered is answered
             reader.sock.sendall(fetch_that_waits("fetches", 0, min_bytes=1, wait_ms=60_000))
             assert reader.respond(ApiKey.FETCH, 11).responses[0].partitions[0].records
@@ -113,7 +113,7 @@ def test_thousands_of_waiting_fetches_do_not_delay_appends_of_other_clients(clus
     assert log_phrases.EVENT_LOOP_STALLED not in cluster.log("broker-1")
 
 
-def _sent(sock: socket.socket, data: bytes) -> bool:
+def is_sent(sock: socket.socket, data: bytes) -> bool:
     """True if the broker took all of `data`; bytes that it does not read stay in this socket."""
     try:
         sock.send(data)

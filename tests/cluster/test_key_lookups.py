@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cluster.devcluster import DevCluster, manage
 from tests.cluster.local import wait_for
-from tests.unit.pipeline.lake.records import archive_of, put, record
+from tests.unit.pipeline.lake.records import archive_of, record, write_and_commit
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 TOPIC, RECORDS = "orders", 4_000
@@ -37,7 +37,7 @@ def write(devcluster: DevCluster) -> Places:
     # Small batches, since a segment contains at least one whole batch.
     producer = Producer({**devcluster.client, "acks": "all", "enable.idempotence": True, "batch.size": 20_000})
 
-    def place(i: int, message: Message) -> None:
+    def on_delivery(i: int, message: Message) -> None:
         places[i] = (message.partition(), message.offset())
 
     for i in range(RECORDS):
@@ -46,7 +46,7 @@ def write(devcluster: DevCluster) -> Places:
             b"x" * 500,
             key=f"order-{i}",
             headers={"customer": str(i % 100)},
-            on_delivery=lambda error, message, i=i: None if error else place(i, message),
+            on_delivery=lambda error, message, i=i: None if error else on_delivery(i, message),
         )
         producer.poll(0)
     assert producer.flush(90) == 0 and len(places) == RECORDS
@@ -118,7 +118,7 @@ def test_records_that_the_brokers_have_deleted_are_found_in_the_lake(devcluster:
     assert producer.flush(60) == 0
     archive = archive_of(devcluster.folder / "lake", topics=[topic])
     rows = [record(o, f"of the lake {o}".encode(), topic=topic) for o in range(7)]
-    put(archive, [{**row, "key": f"k{o % 2}".encode()} for o, row in enumerate(rows)])
+    write_and_commit(archive, [{**row, "key": f"k{o % 2}".encode()} for o, row in enumerate(rows)])
     admin = AdminClient(devcluster.client)
     deleted = admin.delete_records([TopicPartition(topic, 0, 4)])
     assert [f.result(30).low_watermark for f in deleted.values()] == [4]

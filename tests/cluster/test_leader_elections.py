@@ -37,26 +37,26 @@ def verdicts(devcluster: DevCluster) -> dict[int, str]:
     return {r["index"]: r["verdict"] for r in preview(devcluster)["rows"]}
 
 
-def demoted(devcluster: DevCluster) -> None:
+def demote_broker(devcluster: DevCluster) -> None:
     devcluster.post(f"brokers/{BROKER}/demote", {"comment": "test"})
     wait_for(lambda: verdicts(devcluster) == {0: "leadership_disabled"}, "the demotion")
     wait_for(lambda: set(devcluster.leaders(TOPIC).values()) == {OTHER}, "the other leader")
 
 
 def test_a_demoted_broker_is_not_elected_and_a_restored_one_is(devcluster: DevCluster) -> None:
-    demoted(devcluster)
+    demote_broker(devcluster)
     assert devcluster.get("overview")["not_preferred"] >= 1
     status, rejection = devcluster.call("POST", "leader-elections", {"topic": TOPIC, "comment": "test"})
     assert status == 409 and "is demoted" in rejection["detail"]
 
-    def elected() -> Any:
-        demoted(devcluster)
+    def has_leader() -> Any:
+        demote_broker(devcluster)
         devcluster.post(f"brokers/{BROKER}/restore_leadership", {"comment": "test"})
         wait_for(lambda: verdicts(devcluster) != {0: "leadership_disabled"}, "the end of the demotion")
         found = devcluster.post("leader-elections", {"topic": TOPIC, "comment": "test"})
         return found if found["confirmed"] else None
 
-    found = wait_for(elected, "an election that comes before that of the controller", 180)
+    found = wait_for(has_leader, "an election that comes before that of the controller", 180)
     (row,) = [r for r in found["rows"] if r["outcome"] == "confirmed"]
     assert (row["index"], row["leader_before"], row["leader"], row["preferred"]) == (0, OTHER, BROKER, BROKER)
     assert devcluster.leaders(TOPIC) == {0: BROKER, 1: OTHER}
@@ -66,7 +66,7 @@ def test_a_demoted_broker_is_not_elected_and_a_restored_one_is(devcluster: DevCl
 
 
 def test_the_command_shows_the_preview_and_elects(devcluster: DevCluster) -> None:
-    demoted(devcluster)
+    demote_broker(devcluster)
     found = json.loads(devcluster.manage("elect_leaders", "--topic", TOPIC, "--json"))
     assert [(r["index"], r["verdict"]) for r in found["rows"]] == [(0, "leadership_disabled")]
     devcluster.post(f"brokers/{BROKER}/restore_leadership", {"comment": "test"})

@@ -58,12 +58,12 @@ class Tail:
         socket.send(json.dumps({"tail": {"id": 1, "do": "start", "query": query}}))
 
     def until_live(self) -> None:
-        self._until(lambda: self.last.get("state") == "live", "the tail to be live")
+        self._wait_until(lambda: self.last.get("state") == "live", "the tail to be live")
 
     def until_rows(self, wanted: Places) -> None:
-        self._until(lambda: wanted <= set(self.rows), f"{len(wanted)} records")
+        self._wait_until(lambda: wanted <= set(self.rows), f"{len(wanted)} records")
 
-    def _until(self, condition: Any, what: str) -> None:
+    def _wait_until(self, condition: Any, what: str) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             assert time.monotonic() < deadline, f"waited for {what}: {len(self.rows)} rows, {self.last}"
@@ -84,13 +84,13 @@ class Tail:
 def produce(devcluster: DevCluster, count: int) -> Places:
     places: Places = set()
 
-    def place(error: object, message: Message) -> None:
+    def on_delivery(error: object, message: Message) -> None:
         assert error is None
         places.add((message.partition(), message.offset()))
 
     producer = Producer({**devcluster.client, "acks": "all", "enable.idempotence": True, "log_level": 0})
     for i in range(count):
-        producer.produce(TOPIC, f"value {i}", key=str(i), on_delivery=place)
+        producer.produce(TOPIC, f"value {i}", key=str(i), on_delivery=on_delivery)
     assert producer.flush(90) == 0 and len(places) == count
     return places
 

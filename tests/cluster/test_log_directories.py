@@ -70,11 +70,11 @@ def throttle(devcluster: DevCluster, value: str | None) -> None:
     body = {"configs": {LIMIT: value}, "comment": "test"}
     assert devcluster.call("PATCH", f"brokers/{BROKER}/configs", body)[0] == 204
 
-    def applied() -> bool:
+    def is_applied() -> bool:
         (row,) = devcluster.get(f"brokers/{BROKER}/configs?query={LIMIT}")["rows"]
         return (row["value"] == value) if value is not None else row["source"] == "default"
 
-    wait_for(applied, "the broker to apply the limit")
+    wait_for(is_applied, "the broker to apply the limit")
 
 
 def test_a_replica_moves_to_another_directory_with_progress(devcluster: DevCluster) -> None:
@@ -107,12 +107,12 @@ def test_a_replica_moves_to_another_directory_with_progress(devcluster: DevClust
     producer = Producer({**devcluster.client, "acks": "all"})
     assert post(devcluster, "move", directory=target)[0] == 200
 
-    def moved() -> bool:
+    def is_moved() -> bool:
         producer.produce(TOPIC, b"while it moves")
         assert producer.flush(60) == 0
         return location(devcluster) == {(Path(target).name, False)}
 
-    wait_for(moved, "the replica in the other directory")
+    wait_for(is_moved, "the replica in the other directory")
     found = directories(devcluster)
     assert found["rows"][0]["directory"] == target and found["moves"] == []
     changes = [(c["verb"], c["outcome"]) for c in devcluster.get("changes?object_kind=replica")["rows"]]

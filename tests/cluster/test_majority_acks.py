@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from brokerd.cluster.majority_config import MAJORITY_ACKS
 from tests.cluster.local import LocalCluster, wait_for
-from tests.cluster.test_failover import Probing, all_in_sync, verified
+from tests.cluster.test_failover import ClusterWithProbes, all_in_sync, verifier_with_topic
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 ON = {"weir_majority_acks_enable": "true"}
@@ -25,14 +25,14 @@ PATIENT = {"zookeeper.session.timeout.ms": "30000", "replica.lag.time.max.ms": "
 """A frozen follower stays in the ISR for longer than the test."""
 
 
-class Patient(Probing):
+class PatientCluster(ClusterWithProbes):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, settings=PATIENT)
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    with Patient(tmp_path) as running:
+    with PatientCluster(tmp_path) as running:
         yield running
 
 
@@ -75,7 +75,7 @@ def test_a_frozen_follower_delays_producers_of_other_topics_only(cluster: LocalC
 
 
 def test_nothing_acknowledged_is_lost_when_leaders_die(cluster: LocalCluster) -> None:
-    verifier = verified(cluster, 5_000, **ON)
+    verifier = verifier_with_topic(cluster, 5_000, **ON)
     verifier.progress("before the first fault")
     for broker_id in cluster.ports:
         cluster.kill(f"broker-{broker_id}")

@@ -22,7 +22,7 @@ from tests.cluster.group_members import (
     Member,
     MemberProcess,
     assert_single_owner,
-    committed,
+    committed_offsets,
     confirmed_by,
     coordinator_of,
     make_topic,
@@ -112,26 +112,26 @@ def test_a_rolling_upgrade_and_downgrade(
         members.append(MemberProcess(cluster, group, topic, tmp_path, **settings))
         alive.append(members[-1])
 
-    def shared() -> bool:
-        owned = [p for m in alive for p in m.has]
-        return sorted(owned) == list(range(PARTITIONS)) and all(m.has for m in alive)
+    def all_partitions_owned() -> bool:
+        owned = [p for m in alive for p in m.owned_partitions]
+        return sorted(owned) == list(range(PARTITIONS)) and all(m.owned_partitions for m in alive)
 
     kinds = []
     try:
         for _ in range(3):
             start(classic)
-        wait_for(shared, "three classic members to own the topic")
+        wait_for(all_partitions_owned, "three classic members to own the topic")
         for step, settings in enumerate([{"group.protocol": "consumer"}] * 3 + [classic] * 3):
             start(settings)
-            wait_for(shared, f"four members to own the topic in step {step}")
+            wait_for(all_partitions_owned, f"four members to own the topic in step {step}")
             if step == 1:
                 cluster.kill(f"broker-{coordinator_of(cluster, group)}")  # the group now has members of both protocols
                 wait_for(lambda: coordinator_of(cluster, group) >= 0, "another coordinator")
             alive.pop(0).end(signal.SIGTERM)
-            wait_for(shared, f"three members to own the topic in step {step}")
+            wait_for(all_partitions_owned, f"three members to own the topic in step {step}")
             kinds.append(kind_of(cluster, group))
         values = stream.end()
-        wait_for(lambda: set(values) <= set().union(*(m.seen for m in members)), "everything to be read")
+        wait_for(lambda: set(values) <= set().union(*(m.seen_values for m in members)), "everything to be read")
         for member in alive:
             member.end(signal.SIGTERM)
     finally:
@@ -147,7 +147,7 @@ def test_a_rolling_upgrade_and_downgrade(
     assert longest_unowned_s(members) < UNOWNED_S_MAX
     confirmed = confirmed_by(members)
     assert confirmed.keys() == set(range(PARTITIONS))
-    assert committed(cluster, group, topic) == confirmed
+    assert committed_offsets(cluster, group, topic) == confirmed
 
 
 UNSTABLE_S_MAX = 15
@@ -155,15 +155,15 @@ UNSTABLE_S_MAX = 15
 
 
 class KafkaPython:
-    """A member in a thread; `has` is its latest assignment.
+    """A member in a thread; `owned_partitions` is its latest assignment.
 
     kafka-python 3.0.12 stops forever in a rebalance, without heartbeats, if its metadata differs when it joins and returns to the previous
     state before SyncGroup is answered (`need_rejoin` is false then, and nothing awaits the response). Its consumer is then replaced.
     """
 
     def __init__(self, cluster: LocalCluster, group: str, topic: str) -> None:
-        self.has: set[int] = set()
-        self.seen: list[str] = []
+        self.owned_partitions: set[int] = set()
+        self.seen_values: list[str] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(cluster, group, topic))
         self._thread.start()
@@ -188,11 +188,11 @@ class KafkaPython:
         stable = time.monotonic()
         while not self._stop.is_set() and time.monotonic() - stable < UNSTABLE_S_MAX:
             for found in consumer.poll(200).values():
-                self.seen += [r.value.decode() for r in found]
-            self.has = {tp.partition for tp in consumer.assignment()}
+                self.seen_values += [r.value.decode() for r in found]
+            self.owned_partitions = {tp.partition for tp in consumer.assignment()}
             if consumer._coordinator.generation_if_stable() is not None:
                 stable = time.monotonic()
-        self.has = set()
+        self.owned_partitions = set()
         consumer.close()
 
     def leave(self) -> None:
@@ -211,30 +211,40 @@ def test_kafka_python_with_the_classic_protocol_and_librdkafka_with_the_consumer
     everything = set(range(PARTITIONS))
     values = [f"v{i}" for i in range(240)]
     try:
-        wait_for(lambda: classic.has == everything, "kafka-python to own all partitions")
+        wait_for(lambda: classic.owned_partitions == everything, "kafka-python to own all partitions")
         produce(cluster, topic, values[:80])
-        wait_for(lambda: set(classic.seen) >= set(values[:80]), "kafka-python to read the first records")
+        wait_for(lambda: set(classic.seen_values) >= set(values[:80]), "kafka-python to read the first records")
         wait_for(
-            lambda: sum(committed(cluster, group, topic).values()) == 80, "kafka-python to commit the first records"
+            lambda: sum(committed_offsets(cluster, group, topic).values()) == 80,
+            "kafka-python to commit the first records",
         )
         new = Member(cluster, group, [topic], **{"enable.auto.commit": True, "auto.commit.interval.ms": 200})
 
-        def shared() -> bool:
-            theirs = {p for _, p in new.has}
-            return bool(theirs and classic.has) and not theirs & classic.has and theirs | classic.has == everything
+        def all_partitions_owned() -> bool:
+            theirs = {p for _, p in new.owned_partitions}
+            return (
+                bool(theirs and classic.owned_partitions)
+                and not theirs & classic.owned_partitions
+                and theirs | classic.owned_partitions == everything
+            )
 
-        wait_for(shared, "both to own the topic")
+        wait_for(all_partitions_owned, "both to own the topic")
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         described = admin.describe_consumer_groups([group])[group].result(30)
         assert (described.type.name, len(described.members)) == ("CONSUMER", 2)
         produce(cluster, topic, values[80:160])
-        wait_for(lambda: set(classic.seen) | set(new.seen) >= set(values[:160]), "both to read the next records")
+        wait_for(
+            lambda: set(classic.seen_values) | set(new.seen_values) >= set(values[:160]),
+            "both to read the next records",
+        )
         new.leave()
-        wait_for(lambda: classic.has == everything, "kafka-python to own all partitions again")
+        wait_for(lambda: classic.owned_partitions == everything, "kafka-python to own all partitions again")
         assert kind_of(cluster, group) == "CLASSIC"
         produce(cluster, topic, values[160:])
-        wait_for(lambda: set(classic.seen) >= set(values[160:]), "kafka-python to read the rest")
-        assert not set(values[:80]) & set(new.seen), "librdkafka read records again that kafka-python had committed"
+        wait_for(lambda: set(classic.seen_values) >= set(values[160:]), "kafka-python to read the rest")
+        assert not set(values[:80]) & set(new.seen_values), (
+            "librdkafka read records again that kafka-python had committed"
+        )
     finally:
         classic.leave()
         if new is not None:

@@ -84,7 +84,7 @@ def replicas(devcluster: DevCluster, topic: str) -> list[int]:
     return list(devcluster.partitions(topic)[0]["replicas"])
 
 
-def other(devcluster: DevCluster, topic: str) -> list[int]:
+def other_placement(devcluster: DevCluster, topic: str) -> list[int]:
     """Another placement of partition 0: the broker without a replica of it, and its leader."""
     now = replicas(devcluster, topic)
     return [next(b for b in (1, 2, 3) if b not in now), now[0]]
@@ -96,7 +96,7 @@ def test_a_throttle_is_enforced_changed_in_flight_and_removed_at_the_end(devclus
     wait_for(lambda: (devcluster.partitions("held")[0]["size_bytes"] or 0) > 6_000_000, "the size to be known")
     scope = {
         "kind": "partitions",
-        "partitions": [{"topic": "held", "partition": 0, "replicas": other(devcluster, "held")}],
+        "partitions": [{"topic": "held", "partition": 0, "replicas": other_placement(devcluster, "held")}],
     }
     rate = 50_000  # the whole copy would take two minutes
     began = time.monotonic()
@@ -105,10 +105,10 @@ def test_a_throttle_is_enforced_changed_in_flight_and_removed_at_the_end(devclus
     ]
     wait_for(lambda: len(throttles(devcluster, "held")) == 8, "the throttle to be seen by a client")
 
-    def copied() -> int:
+    def copied_bytes() -> int:
         return int(devcluster.get(f"moves/{move}")["bytes_done"] or 0)
 
-    wait_for(lambda: copied() > 400_000, "a part to be copied", 90)
+    wait_for(lambda: copied_bytes() > 400_000, "a part to be copied", 90)
     seconds = time.monotonic() - began
     row = devcluster.get(f"moves/{move}")
     # One second's burst and a batch or two are not throttled. Sizes are reported late, never early.
@@ -150,7 +150,7 @@ class Stream:
 def test_a_throttle_below_the_incoming_rate_is_reported_within_a_minute(devcluster: DevCluster) -> None:
     devcluster.topic("outrun", partitions=1, replication_factor=2)
     produce_bytes(devcluster, "outrun", 2_000_000)
-    scope = {"kind": "topic", "topic": "outrun", "brokers": other(devcluster, "outrun")}
+    scope = {"kind": "topic", "topic": "outrun", "brokers": other_placement(devcluster, "outrun")}
     with Stream(devcluster, "outrun", 200_000):
         began = time.monotonic()
         move = devcluster.post(
@@ -177,7 +177,7 @@ def test_a_kafka_client_starts_lists_and_cancels_a_move_with_its_own_throttle(
     devcluster.topic("clients", partitions=1, replication_factor=2)
     produce_bytes(devcluster, "clients", 4_000_000)
     before = replicas(devcluster, "clients")
-    wanted, part = other(devcluster, "clients"), TopicPartition("clients", 0)
+    wanted, part = other_placement(devcluster, "clients"), TopicPartition("clients", 0)
 
     def configure(value: str | None) -> None:
         def entry(text: str) -> tuple[str, str | None]:
@@ -244,11 +244,11 @@ class Ledger:
         while not self._stop.wait(0.01):
             for _ in range(5):
                 value = b"%d" % number
-                self._producer.produce(self._topic, value, partition=0, on_delivery=self._delivered)
+                self._producer.produce(self._topic, value, partition=0, on_delivery=self._on_delivery)
                 number += 1
             self._producer.poll(0)
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
             self.failed.append(str(error))
         else:
@@ -286,38 +286,38 @@ def test_a_tail_move_copies_no_old_data_and_loses_no_acknowledged_record(
     devcluster.topic("tailed", partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
     produce_bytes(devcluster, "tailed", old)
     wait_for(lambda: (devcluster.partitions("tailed")[0]["size_bytes"] or 0) > old, "the size to be known")
-    wanted = other(devcluster, "tailed")
+    wanted = other_placement(devcluster, "tailed")
     target, source = wanted[0], int(devcluster.partitions("tailed")[0]["leader"])
     scope = {"kind": "partitions", "partitions": [{"topic": "tailed", "partition": 0, "replicas": wanted}]}
     dry = devcluster.post("moves", {"scope": scope, "dry": True})
     assert dry["bytes_to_copy"] > old and dry["tail"]["bytes_to_copy"] == 0 and dry["tail"]["ends_in_s"] > 3600
 
-    def part() -> Any:
+    def move_partition() -> Any:
         return part_of(devcluster, move)
 
     with Ledger(devcluster, "tailed") as ledger:
         move = devcluster.post("moves", {"scope": scope, "mode": "tail", "start": True, "comment": "test"})["id"]
-        wait_for(lambda: part()["state"] == "ready", "the new replica to be in sync", 60)
-        begins = part()["tail_start"]
+        wait_for(lambda: move_partition()["state"] == "ready", "the new replica to be in sync", 60)
+        begins = move_partition()["tail_start"]
         devcluster.kill(f"broker-{source}")
         wait_for(
-            lambda: part()["state"] == "ready" and len(devcluster.partitions("tailed")[0]["isr"]) == 2,
+            lambda: move_partition()["state"] == "ready" and len(devcluster.partitions("tailed")[0]["isr"]) == 2,
             "all brokers to be back",
             90,
         )
-        assert part()["tail_start"] == begins, "a new leader reset a replica that had started"
+        assert move_partition()["tail_start"] == begins, "a new leader reset a replica that had started"
         assert target not in replicas(devcluster, "tailed"), "clients see an observer as a replica"
         alone = {"kind": "move.delete_records", "target": str(move), "arguments": {"confirm": "tailed"}, "comment": ""}
         rejected, response = devcluster.call("POST", "proposals", alone)
         assert rejected == 400, response
         cut = devcluster.get(f"moves/{move}/delete-records")
         assert (cut["problem"], cut["confirm"], cut["parts"][0]["end"]) == (None, "tailed", begins)
-        copied = part()["bytes_done"]
+        copied = move_partition()["bytes_done"]
         assert 0 < copied < old, "old data was copied"
         devcluster.propose_and_approve("move.delete_records", str(move), {"confirm": "tailed"})
         done = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 150)
         assert done["state"] == "done", done["note"]
-        compared = part()["compared"]
+        compared = move_partition()["compared"]
         assert (
             (compared["equal"], compared["first"]) == (True, begins)
             and compared["after"] > begins
@@ -332,7 +332,7 @@ def test_a_tail_move_copies_no_old_data_and_loses_no_acknowledged_record(
     assert sorted(map(int, found.values())) == sorted({int(v) for v in found.values()}), "none twice"
 
 
-def falsify(segment: Path, at_least: int) -> int:
+def change_value_on_disk(segment: Path, at_least: int) -> int:
     """Changes a value in one batch on a broker's disk and fixes its checksum, which the broker cannot detect. Returns the batch's first offset."""
     data = bytearray(segment.read_bytes())
     place, header = next((p, h) for p, h in batches(bytes(data)) if h.base_offset >= at_least)
@@ -348,7 +348,7 @@ def falsify(segment: Path, at_least: int) -> int:
 def test_a_new_replica_that_differs_in_one_byte_does_not_replace_the_old_ones(devcluster: DevCluster) -> None:
     devcluster.topic("falsified", partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
     produce_bytes(devcluster, "falsified", 200_000)
-    before, wanted = replicas(devcluster, "falsified"), other(devcluster, "falsified")
+    before, wanted = replicas(devcluster, "falsified"), other_placement(devcluster, "falsified")
     scope = {"kind": "partitions", "partitions": [{"topic": "falsified", "partition": 0, "replicas": wanted}]}
     move = devcluster.post("moves", {"scope": scope, "mode": "tail", "start": True, "comment": "test"})["id"]
     wait_for(lambda: part_of(devcluster, move)["state"] == "ready", "the new replica to be in sync", 60)
@@ -357,7 +357,7 @@ def test_a_new_replica_that_differs_in_one_byte_does_not_replace_the_old_ones(de
     (folder,) = devcluster.folder.glob(f"**/broker-{wanted[0]}/**/falsified-0")
     (segment,) = [f for f in folder.glob("*.log") if int(f.stem) == begins]
     wait_for(lambda: segment.stat().st_size > 300_000, "the new replica to have it")
-    offset = falsify(segment, begins + 100)
+    offset = change_value_on_disk(segment, begins + 100)
     devcluster.propose_and_approve("move.delete_records", str(move), {"confirm": "falsified"})
     ended = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the verdict", 60)
     part = part_of(devcluster, move)
@@ -371,7 +371,7 @@ def test_a_new_replica_that_differs_in_one_byte_does_not_replace_the_old_ones(de
     assert len(read_all(devcluster, "falsified", 300)) == 300
 
 
-def ended(devcluster: DevCluster, move: int, state: str = "done", seconds: float = 90) -> Any:
+def wait_for_end(devcluster: DevCluster, move: int, state: str = "done", seconds: float = 90) -> Any:
     row = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the move's end", seconds)
     assert row["state"] == state, row["note"]
     return row
@@ -397,17 +397,17 @@ def test_a_pause_stops_new_copies_within_two_seconds(devcluster: DevCluster) -> 
     }
     move = devcluster.post("moves", body)["id"]
 
-    def started() -> int:
+    def started_partitions() -> int:
         return sum(1 for p in devcluster.partitions("paused") if p["assignment_generation"])
 
     felt = 99.0
     for after in (2, 5, 8):
-        wait_for(lambda n=after: started() >= n, "some partitions to start", 60)  # type: ignore[misc]
+        wait_for(lambda n=after: started_partitions() >= n, "some partitions to start", 60)  # type: ignore[misc]
         devcluster.post(f"moves/{move}/pause", {})
         paused = last = time.monotonic()
-        seen = started()
+        seen = started_partitions()
         while time.monotonic() < paused + 5:
-            if (now := started()) != seen:
+            if (now := started_partitions()) != seen:
                 seen, last = now, time.monotonic()
             time.sleep(0.05)
         assert seen < count, "no partition was left to start"
@@ -418,7 +418,7 @@ def test_a_pause_stops_new_copies_within_two_seconds(devcluster: DevCluster) -> 
         devcluster.post(f"moves/{move}/resume", {})
     assert felt < 2, felt
     devcluster.post(f"moves/{move}/cancel", {"comment": "test"})
-    ended(devcluster, move, "cancelled")
+    wait_for_end(devcluster, move, "cancelled")
 
 
 def everything_of(devcluster: DevCluster, topic: str) -> str:
@@ -465,7 +465,7 @@ def test_a_rollback_during_the_copy_restores_placement_and_configs_exactly(
     wait_for(lambda: len(throttles(devcluster, "exact")) == 8, "the move's throttle in addition")
     wait_for(lambda: (devcluster.get(f"moves/{move}")["bytes_done"] or 0) > 200_000, "a part to be copied", 60)
     devcluster.post(f"moves/{move}/roll_back", {"comment": "test"})
-    ended(devcluster, move, "rolled_back")
+    wait_for_end(devcluster, move, "rolled_back")
     assert everything_of(devcluster, "exact") == before
     planned = devcluster.get(f"moves/{move}/plan")["previous"]["partitions"]
     assert [p["replicas"] for p in planned] == previous
@@ -489,9 +489,9 @@ def test_a_broker_is_filled_and_a_replication_factor_grows_and_shrinks_under_loa
         producer.produce("grown", b"%d" % n, partition=n % partitions)
     assert producer.flush(60) == 0
 
-    def moved(scope: dict[str, Any]) -> list[dict[str, Any]]:
+    def run_move(scope: dict[str, Any]) -> list[dict[str, Any]]:
         move = devcluster.post("moves", {"scope": scope, "start": True, "comment": "test"})["id"]
-        ended(devcluster, move)
+        wait_for_end(devcluster, move)
         parts: list[dict[str, Any]] = devcluster.get(f"moves/{move}/parts?limit=500")["rows"]
         for part in parts:
             placed = devcluster.partitions(part["topic"])[part["partition"]]
@@ -500,9 +500,9 @@ def test_a_broker_is_filled_and_a_replication_factor_grows_and_shrinks_under_loa
 
     with Ledger(devcluster, "grown") as ledger:
         # Topics of other tests are in this cluster too: any of them may be moved to fill the broker.
-        filled = moved({"kind": "fill", "broker": 3})
+        filled = run_move({"kind": "fill", "broker": 3})
         assert filled and all(3 in set(p["replicas_to"]) - set(p["replicas_from"]) for p in filled)
-        moved({"kind": "replication_factor", "topic": "grown", "replication_factor": 3})
+        run_move({"kind": "replication_factor", "topic": "grown", "replication_factor": 3})
         assert all(sorted(p["replicas"]) == [1, 2, 3] for p in devcluster.partitions("grown"))
         wait_for(
             lambda: all(p["leader"] == p["replicas"][0] for p in devcluster.partitions("grown")),
@@ -510,8 +510,8 @@ def test_a_broker_is_filled_and_a_replication_factor_grows_and_shrinks_under_loa
             120,
         )
         leaders = [p["leader"] for p in devcluster.partitions("grown")]
-        moved({"kind": "replication_factor", "topic": "grown", "replication_factor": 1})
+        run_move({"kind": "replication_factor", "topic": "grown", "replication_factor": 1})
         assert [p["replicas"] for p in devcluster.partitions("grown")] == [[b] for b in leaders], "the leaders stay"
     assert not ledger.failed and len(ledger.written) > 100
     written = [*old, *(int(v) for v in ledger.written.values())]
-    assert sorted(devcluster.everything("grown")) == sorted(written)
+    assert sorted(devcluster.numbers_of("grown")) == sorted(written)

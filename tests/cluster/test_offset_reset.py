@@ -42,7 +42,7 @@ def commit(devcluster: DevCluster, group: str, *offsets: TopicPartition) -> None
         consumer.close()
 
 
-def committed(devcluster: DevCluster, group: str) -> Offsets:
+def committed_offsets(devcluster: DevCluster, group: str) -> Offsets:
     requested = [ConsumerGroupTopicPartitions(group)]
     found = devcluster.admin.list_consumer_group_offsets(requested, require_stable=True)[group].result(30)
     return {
@@ -52,7 +52,7 @@ def committed(devcluster: DevCluster, group: str) -> Offsets:
     }
 
 
-def ends(devcluster: DevCluster, topic: str = TOPIC) -> dict[int, int]:
+def end_offsets(devcluster: DevCluster, topic: str = TOPIC) -> dict[int, int]:
     consumer = Consumer({**devcluster.client, "group.id": "ends"})
     try:
         return {i: consumer.get_watermark_offsets(TopicPartition(topic, i), timeout=20)[1] for i in range(PARTITIONS)}
@@ -102,14 +102,14 @@ class Member:
 
 
 def test_a_reset_is_previewed_applied_read_back_and_undone_byte_for_byte(devcluster: DevCluster) -> None:
-    end = ends(devcluster)
+    end = end_offsets(devcluster)
     commit(
         devcluster,
         "undone",
         TopicPartition(TOPIC, 0, 50, metadata="batch 7 \u00fc", leader_epoch=0),
         TopicPartition(TOPIC, 1, end[1]),
     )
-    before = committed(devcluster, "undone")
+    before = committed_offsets(devcluster, "undone")
     assert before[TOPIC, 0] == (50, 0, "batch 7 \u00fc")
     made = preview(devcluster, "undone", "earliest", topics=[TOPIC])
     by_index = {p["partition"]: p for p in made["partitions"]}
@@ -118,17 +118,17 @@ def test_a_reset_is_previewed_applied_read_back_and_undone_byte_for_byte(devclus
         1: (end[1], 0, end[1], end[1]),
         2: (None, 0, None, end[2]),
     }
-    assert committed(devcluster, "undone") == before, "a preview writes nothing"
+    assert committed_offsets(devcluster, "undone") == before, "a preview writes nothing"
     status, done = apply(devcluster, made["row"]["id"])
     assert (status, done["row"]["state"], done["row"]["can"]) == (200, "applied", ["undo"]), done["row"]
-    assert offsets_only(committed(devcluster, "undone")) == {(TOPIC, i): 0 for i in range(PARTITIONS)}
+    assert offsets_only(committed_offsets(devcluster, "undone")) == {(TOPIC, i): 0 for i in range(PARTITIONS)}
     assert apply(devcluster, made["row"]["id"])[0] == 409, "a reset is applied one time"
 
     undo = devcluster.post(f"offset-resets/{made['row']['id']}/undo", {})
     assert {p["partition"]: p["after"] for p in undo["partitions"]} == {0: 50, 1: end[1], 2: None}
     status, done = apply(devcluster, undo["row"]["id"])
     assert (status, done["row"]["state"]) == (200, "applied"), done["row"]
-    assert committed(devcluster, "undone") == before
+    assert committed_offsets(devcluster, "undone") == before
     verbs = [
         (c["verb"], c["outcome"])
         for c in devcluster.get("changes?object_name=undone")["rows"]
@@ -138,7 +138,7 @@ def test_a_reset_is_previewed_applied_read_back_and_undone_byte_for_byte(devclus
 
 
 def test_offsets_of_time_shift_file_group_and_offset(devcluster: DevCluster) -> None:
-    end = ends(devcluster)
+    end = end_offsets(devcluster)
     later = int(time.time() * 1000)
     devcluster.topic("timed", partitions=1, replication_factor=1)
     devcluster.fill("timed", 10)
@@ -148,24 +148,28 @@ def test_offsets_of_time_shift_file_group_and_offset(devcluster: DevCluster) -> 
     commit(devcluster, "source", TopicPartition(TOPIC, 0, 11), TopicPartition(TOPIC, 1, 12))
     commit(devcluster, "shapes", *(TopicPartition(TOPIC, i, 40) for i in range(PARTITIONS)))
 
-    def after(target: str, group: str = "shapes", **more: Any) -> dict[int, Any]:
+    def previewed_offsets(target: str, group: str = "shapes", **more: Any) -> dict[int, Any]:
         found = preview(devcluster, group, target, **more)
         return {p["partition"]: p["problem"] or (p["after"], p["limited"]) for p in found["partitions"]}
 
-    assert after("time", "clock", topics=["timed"], time_ms=middle) == {0: (10, "")}
-    assert after("time", topics=["timed"], time_ms=later - 3_600_000) == {0: (0, "")}
-    assert after("time", topics=["timed"], time_ms=later + 3_600_000) == {0: (20, "")}
-    assert after("shift", shift=-15) == dict.fromkeys(range(PARTITIONS), (25, ""))
-    assert after("shift", shift=10**12, topics=[TOPIC])[1] == (end[1], "log_end")
-    assert after("offset", offset=10**15, partitions=[{"topic": TOPIC, "partition": 2}]) == {2: (end[2], "log_end")}
-    assert after("group", source_group="source") == {0: (11, ""), 1: (12, "")}
-    assert after("group", source_group="source", topics=[TOPIC], partitions=[{"topic": TOPIC, "partition": 2}]) == {
+    assert previewed_offsets("time", "clock", topics=["timed"], time_ms=middle) == {0: (10, "")}
+    assert previewed_offsets("time", topics=["timed"], time_ms=later - 3_600_000) == {0: (0, "")}
+    assert previewed_offsets("time", topics=["timed"], time_ms=later + 3_600_000) == {0: (20, "")}
+    assert previewed_offsets("shift", shift=-15) == dict.fromkeys(range(PARTITIONS), (25, ""))
+    assert previewed_offsets("shift", shift=10**12, topics=[TOPIC])[1] == (end[1], "log_end")
+    assert previewed_offsets("offset", offset=10**15, partitions=[{"topic": TOPIC, "partition": 2}]) == {
+        2: (end[2], "log_end")
+    }
+    assert previewed_offsets("group", source_group="source") == {0: (11, ""), 1: (12, "")}
+    assert previewed_offsets(
+        "group", source_group="source", topics=[TOPIC], partitions=[{"topic": TOPIC, "partition": 2}]
+    ) == {
         0: (11, ""),
         1: (12, ""),
         2: "no_source_offset",
     }
     file = [{"topic": TOPIC, "partition": 1, "offset": 33}, {"topic": TOPIC, "partition": 99, "offset": 1}]
-    assert after("file", offsets=file) == {1: (33, ""), 99: "no_partition"}
+    assert previewed_offsets("file", offsets=file) == {1: (33, ""), 99: "no_partition"}
     status, rejected = devcluster.call(
         "POST", "offset-resets", {"group_id": "shapes", "target": "earliest", "topics": ["absent"]}
     )
@@ -178,7 +182,7 @@ def test_a_commit_after_the_preview_is_rejected_with_the_difference(devcluster: 
     commit(devcluster, "raced", TopicPartition(TOPIC, 1, 7))
     status, rejected = apply(devcluster, made["row"]["id"])
     assert status == 409 and f"{TOPIC}-1: 6 -> 7" in rejected["detail"], rejected
-    assert offsets_only(committed(devcluster, "raced")) == {(TOPIC, 0): 5, (TOPIC, 1): 7}
+    assert offsets_only(committed_offsets(devcluster, "raced")) == {(TOPIC, 0): 5, (TOPIC, 1): 7}
     row = devcluster.get(f"offset-resets/{made['row']['id']}")["row"]
     assert (row["state"], row["cause"]) == ("previewed", "changed")
     assert row["differences"] == [{"topic": TOPIC, "partition": 1, "expected": 6, "found": 7}]
@@ -203,38 +207,38 @@ def test_an_active_group_is_rejected_or_waited_for(devcluster: DevCluster, proto
         assert apply(devcluster, cancelled["row"]["id"], wait_minutes=10)[1]["row"]["state"] == "waiting"
         stopped = devcluster.post(f"offset-resets/{cancelled['row']['id']}/cancel", {})
         assert stopped["row"]["state"] == "cancelled"
-        assert offsets_only(committed(devcluster, group)) == {(TOPIC, i): 20 for i in range(PARTITIONS)}
+        assert offsets_only(committed_offsets(devcluster, group)) == {(TOPIC, i): 20 for i in range(PARTITIONS)}
     finally:
         member.leave()
 
-    def ended() -> Any:
+    def finished_row() -> Any:
         row = devcluster.get(f"offset-resets/{made['row']['id']}")["row"]
         return row["finished_at"] and row
 
-    assert wait_for(ended, "the waiting reset")["state"] == "applied"
-    assert offsets_only(committed(devcluster, group)) == {(TOPIC, i): 0 for i in range(PARTITIONS)}
+    assert wait_for(finished_row, "the waiting reset")["state"] == "applied"
+    assert offsets_only(committed_offsets(devcluster, group)) == {(TOPIC, i): 0 for i in range(PARTITIONS)}
 
 
 def test_the_command_line_shows_a_preview_and_writes_with_execute(devcluster: DevCluster) -> None:
     commit(devcluster, "by-command", TopicPartition(TOPIC, 0, 5), TopicPartition(TOPIC, 1, 6))
     arguments = ("offsets", "reset", "--group", "by-command", "--to-earliest", "--topic", f"{TOPIC}:0")
     assert "Nothing was written" in devcluster.manage(*arguments)
-    assert offsets_only(committed(devcluster, "by-command")) == {(TOPIC, 0): 5, (TOPIC, 1): 6}
+    assert offsets_only(committed_offsets(devcluster, "by-command")) == {(TOPIC, 0): 5, (TOPIC, 1): 6}
     row = json.loads(devcluster.manage(*arguments, "--execute", "--json", "--comment", "test"))["row"]
-    assert offsets_only(committed(devcluster, "by-command")) == {(TOPIC, 0): 0, (TOPIC, 1): 6}
+    assert offsets_only(committed_offsets(devcluster, "by-command")) == {(TOPIC, 0): 0, (TOPIC, 1): 6}
     devcluster.manage("offsets", "undo", str(row["id"]), "--execute")
-    assert offsets_only(committed(devcluster, "by-command")) == {(TOPIC, 0): 5, (TOPIC, 1): 6}
+    assert offsets_only(committed_offsets(devcluster, "by-command")) == {(TOPIC, 0): 5, (TOPIC, 1): 6}
 
 
 def test_deleted_offsets_are_restored_by_an_undo(devcluster: DevCluster) -> None:
     commit(devcluster, "deleted", TopicPartition(TOPIC, 0, 5, metadata="kept"), TopicPartition(TOPIC, 2, 6))
-    before = committed(devcluster, "deleted")
+    before = committed_offsets(devcluster, "deleted")
     made = preview(devcluster, "deleted", "delete", topics=[TOPIC])
     assert apply(devcluster, made["row"]["id"])[1]["row"]["state"] == "applied"
-    assert committed(devcluster, "deleted") == {}
+    assert committed_offsets(devcluster, "deleted") == {}
     undo = devcluster.post(f"offset-resets/{made['row']['id']}/undo", {})
     assert apply(devcluster, undo["row"]["id"])[1]["row"]["state"] == "applied"
-    assert committed(devcluster, "deleted") == before
+    assert committed_offsets(devcluster, "deleted") == before
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -268,4 +272,4 @@ def test_a_preview_of_a_thousand_partitions_costs_few_requests(devcluster: DevCl
     assert preview(devcluster, "fresh", "file", offsets=file)["row"]["changes"] == WIDE
     made = preview(devcluster, "fresh", "earliest", topics=["wide"])
     assert apply(devcluster, made["row"]["id"])[1]["row"]["state"] == "applied"
-    assert len(committed(devcluster, "fresh")) == WIDE
+    assert len(committed_offsets(devcluster, "fresh")) == WIDE

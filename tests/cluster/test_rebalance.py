@@ -29,7 +29,7 @@ IDLE_S_MAX = 40
 
 
 class Member(ABC):
-    """A group member in its own thread or process. `seen`: the values it received."""
+    """A group member in its own thread or process. `seen_values`: the values it received."""
 
     def __init__(self, cluster: LocalCluster, topic: str, group: str, folder: Path) -> None:
         self.cluster, self.topic, self.group, self.folder = cluster, topic, group, folder
@@ -39,7 +39,7 @@ class Member(ABC):
         self._thread.start()
 
     @property
-    def seen(self) -> set[str]:
+    def seen_values(self) -> set[str]:
         return set(self._seen)
 
     @staticmethod
@@ -214,7 +214,7 @@ def assignments(cluster: LocalCluster, group: str) -> list[set[int]] | None:
 
 
 def wait_until_assigned(cluster: LocalCluster, group: str, count: int) -> None:
-    def shared() -> bool:
+    def is_shared() -> bool:
         found = assignments(cluster, group)
         if found is None or len(found) != count:
             return False
@@ -222,7 +222,7 @@ def wait_until_assigned(cluster: LocalCluster, group: str, count: int) -> None:
         assert len(everything) == len(set(everything)), f"a partition has two owners: {found}"
         return set(everything) == set(range(PARTITIONS)) and all(found)
 
-    wait_for(shared, f"{count} members to own {PARTITIONS} partitions", 60)
+    wait_for(is_shared, f"{count} members to own {PARTITIONS} partitions", 60)
 
 
 def produce(cluster: LocalCluster, topic: str, values: set[str]) -> None:
@@ -259,16 +259,16 @@ def test_a_group_rebalances_when_a_member_joins_and_when_it_leaves(
     try:
         wait_until_assigned(cluster, group, 1)
         produce(cluster, topic, alone)
-        wait_for(lambda: alone <= members[0].seen, "the only member to see everything")
+        wait_for(lambda: alone <= members[0].seen_values, "the only member to see everything")
         members.append(other(cluster, topic, group, tmp_path))
         wait_until_assigned(cluster, group, 2)
         produce(cluster, topic, both)
-        wait_for(lambda: both <= members[0].seen | members[1].seen, "both together to see everything")
-        wait_for(lambda: both & members[1].seen, "the second to see records of its partitions")
+        wait_for(lambda: both <= members[0].seen_values | members[1].seen_values, "both together to see everything")
+        wait_for(lambda: both & members[1].seen_values, "the second to see records of its partitions")
         members[1].leave()
         wait_until_assigned(cluster, group, 1)
         produce(cluster, topic, alone_again)
-        wait_for(lambda: alone_again <= members[0].seen, "the remaining member to see everything")
+        wait_for(lambda: alone_again <= members[0].seen_values, "the remaining member to see everything")
     finally:
         for member in members:
             member.leave()

@@ -61,13 +61,13 @@ def test_failed_records_come_again_and_are_dead_letters_after_the_last_attempt(
         dead = consumer(cluster, f"{name}.dead")
         found: dict[str, dict[str, bytes]] = {}
 
-        def both() -> bool:
+        def has_both() -> bool:
             message = dead.poll(0.2)
             if message is not None and not message.error():
                 found[(message.value() or b"").decode()] = {n: v or b"" for n, v in message.headers() or []}
             return len(found) == 2
 
-        wait_for(both, "two dead letters", 100)
+        wait_for(has_both, "two dead letters", 100)
         dead.close()
         program.terminate()
     processed = Counter(output.read_text().splitlines())

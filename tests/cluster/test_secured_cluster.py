@@ -94,7 +94,7 @@ def test_a_user_of_the_rest_api_logs_in_until_it_is_deleted(devcluster: DevClust
     wait_for(lambda: logs_in(visitor), "the new user to log in")
     acl = {"resource_type": "topic", "resource_name": "visits", "principal": "User:visitor"}
     devcluster.post("acls", {**acl, "operation": "write", "permission": "allow"})
-    wait_for(lambda: produced(visitor, "visits") is None, "the ACL of the new user to apply")
+    wait_for(lambda: produce_record(visitor, "visits") is None, "the ACL of the new user to apply")
 
     changed = devcluster.call("PATCH", "users/visitor", {"password": "a second password", "comment": "test"})
     assert changed == (200, {"name": "visitor", "password": None})
@@ -121,7 +121,7 @@ def logs_in(settings: dict[str, Any]) -> bool:
     raise AssertionError(f"neither accepted nor rejected: {errors}")
 
 
-def produced(settings: dict[str, Any], topic: str) -> KafkaError | None:
+def produce_record(settings: dict[str, Any], topic: str) -> KafkaError | None:
     """The error of one record."""
     outcomes: list[KafkaError | None] = []
     producer = Producer({**settings, "acks": "all", "message.timeout.ms": 5000})

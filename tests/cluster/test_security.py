@@ -46,7 +46,7 @@ PASSWORD = 'a "long" password; with <all>'
 RECORDS = [f"record {i}".encode() * (i % 50 + 1) for i in range(400)]
 
 
-class Secured(LocalCluster):
+class SecuredCluster(LocalCluster):
     """Two brokers with the listeners PLAINTEXT (for steps that do not concern security), BROKERS (mutual TLS and SCRAM) and those for clients."""
 
     def __init__(self, folder: Path) -> None:
@@ -81,7 +81,7 @@ class Secured(LocalCluster):
                 "min.insync.replicas": "2",
             }
 
-    def reached(self, protocol: str) -> str:
+    def bootstrap_of(self, protocol: str) -> str:
         return ",".join(f"127.0.0.1:{p}" for p in self.listener_ports[protocol].values())
 
     def token(self, user: str, seconds: int = 600, audience: str = "weir") -> str:
@@ -90,8 +90,8 @@ class Secured(LocalCluster):
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with Secured(tmp_path_factory.mktemp("secured")) as running:
+def secured_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    with SecuredCluster(tmp_path_factory.mktemp("secured")) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
         for user, password in (("broker", "among us"), ("alice", PASSWORD), ("bob", PASSWORD)):
             for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
@@ -101,10 +101,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield running
 
 
-def settings_of_librdkafka(secured: Secured, how: str, password: str = PASSWORD) -> dict[str, Any]:
+def settings_of_librdkafka(secured: SecuredCluster, how: str, password: str = PASSWORD) -> dict[str, Any]:
     protocol, _, mechanism = how.partition("/")
     settings: dict[str, Any] = {
-        "bootstrap.servers": secured.reached(protocol),
+        "bootstrap.servers": secured.bootstrap_of(protocol),
         "security.protocol": protocol.lower(),
         "log_level": 0,
         "ssl.ca.location": str(secured.authority.ca),
@@ -118,10 +118,10 @@ def settings_of_librdkafka(secured: Secured, how: str, password: str = PASSWORD)
     return settings
 
 
-def settings_of_python(secured: Secured, how: str, tokens: type) -> dict[str, Any]:
+def settings_of_python(secured: SecuredCluster, how: str, tokens: type) -> dict[str, Any]:
     protocol, _, mechanism = how.partition("/")
     settings: dict[str, Any] = {
-        "bootstrap_servers": secured.reached(protocol).split(","),
+        "bootstrap_servers": secured.bootstrap_of(protocol).split(","),
         "security_protocol": protocol,
     }
     if mechanism == "OAUTHBEARER":
@@ -147,9 +147,9 @@ WAYS = (
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", WAYS)
-def test_confluent_kafka(secured: Secured, how: str) -> None:
+def test_confluent_kafka(secured_cluster: SecuredCluster, how: str) -> None:
     topic = f"t{uuid.uuid4().hex}"
-    settings = settings_of_librdkafka(secured, how)
+    settings = settings_of_librdkafka(secured_cluster, how)
     producer = Producer({**settings, "acks": "all", "enable.idempotence": True})
     for record in RECORDS:
         producer.produce(topic, record, key=b"k")
@@ -161,18 +161,18 @@ def test_confluent_kafka(secured: Secured, how: str) -> None:
     assert seen == RECORDS
     reader.close()
     reported = AdminClient(settings).list_topics(timeout=30).brokers
-    assert {b.port for b in reported.values()} == set(secured.listener_ports[how.partition("/")[0]].values()), (
+    assert {b.port for b in reported.values()} == set(secured_cluster.listener_ports[how.partition("/")[0]].values()), (
         "metadata does not have the addresses of the client's listener"
     )
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", WAYS)
-def test_kafka_python(secured: Secured, how: str) -> None:
+def test_kafka_python(secured_cluster: SecuredCluster, how: str) -> None:
     topic = f"t{uuid.uuid4().hex}"
-    settings = settings_of_python(secured, how, AbstractTokenProvider)
+    settings = settings_of_python(secured_cluster, how, AbstractTokenProvider)
     if "SSL" in how:
-        settings |= {"ssl_cafile": str(secured.authority.ca), "ssl_certfile": str(secured.client)}
+        settings |= {"ssl_cafile": str(secured_cluster.authority.ca), "ssl_certfile": str(secured_cluster.client)}
     producer = kafka.KafkaProducer(**settings, acks="all")
     for record in RECORDS:
         producer.send(topic, record, key=b"k")
@@ -188,19 +188,19 @@ def test_kafka_python(secured: Secured, how: str) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", WAYS)
-def test_aiokafka(secured: Secured, how: str) -> None:
+def test_aiokafka(secured_cluster: SecuredCluster, how: str) -> None:
     topic = f"t{uuid.uuid4().hex}"
 
     class Tokens(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
         async def token(self) -> str:
-            return secured.token("alice")
+            return secured_cluster.token("alice")
 
-    settings = settings_of_python(secured, how, object)
+    settings = settings_of_python(secured_cluster, how, object)
     if "OAUTH" in how:
         settings["sasl_oauth_token_provider"] = Tokens()
     if "SSL" in how:
         settings["ssl_context"] = aiokafka.helpers.create_ssl_context(
-            cafile=str(secured.authority.ca), certfile=str(secured.client)
+            cafile=str(secured_cluster.authority.ca), certfile=str(secured_cluster.client)
         )
 
     async def walk() -> list[bytes]:
@@ -220,9 +220,9 @@ def test_aiokafka(secured: Secured, how: str) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", [w for w in WAYS if "OAUTH" not in w])
-def test_kcat(secured: Secured, how: str) -> None:
+def test_kcat(secured_cluster: SecuredCluster, how: str) -> None:
     topic = f"t{uuid.uuid4().hex}"
-    options = [x for k, v in settings_of_librdkafka(secured, how).items() for x in ("-X", f"{k}={v}")]
+    options = [x for k, v in settings_of_librdkafka(secured_cluster, how).items() for x in ("-X", f"{k}={v}")]
     text = b"\n".join(RECORDS)
     subprocess.run(["kcat", *options, "-P", "-t", topic, "-k", "k"], input=text, check=True, timeout=60)
     read = subprocess.run(
@@ -235,39 +235,41 @@ def test_kcat(secured: Secured, how: str) -> None:
 
 
 @pytest.mark.cluster
-def test_brokers_replicate_over_tls(secured: Secured) -> None:
+def test_brokers_replicate_over_tls(secured_cluster: SecuredCluster) -> None:
     topic = f"t{uuid.uuid4().hex}"
-    producer = Producer({"bootstrap.servers": secured.bootstrap, "acks": "all", "log_level": 0})
+    producer = Producer({"bootstrap.servers": secured_cluster.bootstrap, "acks": "all", "log_level": 0})
     errors: list[object] = []
     for record in RECORDS:
         producer.produce(topic, record, on_delivery=lambda e, m: errors.append(e) if e else None)
     assert producer.flush(60) == 0
     assert not errors
-    state = secured.image.topic_named(topic)
+    state = secured_cluster.image.topic_named(topic)
     assert state is not None
     assert all(len(p.isr) == 2 for p in state.partitions.values()), (
         "with min.insync.replicas=2 the follower has the records"
     )
-    reported = {e.listener: e.protocol for e in secured.image.brokers[1].endpoints}
-    assert reported == {"PLAINTEXT": "PLAINTEXT", "BROKERS": "SASL_SSL"} | {d: d for d in secured.listener_ports}
+    reported = {e.listener: e.protocol for e in secured_cluster.image.brokers[1].endpoints}
+    assert reported == {"PLAINTEXT": "PLAINTEXT", "BROKERS": "SASL_SSL"} | {
+        d: d for d in secured_cluster.listener_ports
+    }
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", [w for w in WAYS if "SCRAM" in w or "PLAIN" in w.partition("/")[2]])
-def test_a_wrong_password_is_rejected_and_reported(secured: Secured, how: str) -> None:
+def test_a_wrong_password_is_rejected_and_reported(secured_cluster: SecuredCluster, how: str) -> None:
     received: list[KafkaError] = []
-    client = Producer({**settings_of_librdkafka(secured, how, "guess"), "error_cb": received.append})
+    client = Producer({**settings_of_librdkafka(secured_cluster, how, "guess"), "error_cb": received.append})
     wait_for(
         lambda: client.poll(0.1) or [e for e in received if e.code() == KafkaError._AUTHENTICATION], "the rejection"
     )
 
 
 @pytest.mark.cluster
-def test_a_client_reauthenticates_and_continues(secured: Secured) -> None:
+def test_a_client_reauthenticates_and_continues(secured_cluster: SecuredCluster) -> None:
     """connections.max.reauth.ms is 4 s here. librdkafka authenticates again in time, on the same connections."""
     topic = f"t{uuid.uuid4().hex}"
     errors: list[object] = []
-    settings = settings_of_librdkafka(secured, "SASL_SSL/SCRAM-SHA-256")
+    settings = settings_of_librdkafka(secured_cluster, "SASL_SSL/SCRAM-SHA-256")
     producer = Producer({**settings, "error_cb": errors.append})
     until = time.monotonic() + 9
     while time.monotonic() < until:
@@ -278,25 +280,25 @@ def test_a_client_reauthenticates_and_continues(secured: Secured) -> None:
 
 
 @pytest.mark.cluster
-def test_no_password_is_written_anywhere(secured: Secured) -> None:
+def test_no_password_is_written_anywhere(secured_cluster: SecuredCluster) -> None:
     found = [
         path
-        for path in secured.folder.rglob("*")
+        for path in secured_cluster.folder.rglob("*")
         if path.is_file()
         and not path.name.endswith(".properties")
         and any(p in path.read_bytes() for p in (PASSWORD.encode(), b"among us"))
     ]
     assert found == []
-    value = secured.image.access["scram"]["SCRAM-SHA-256:alice"][1]
+    value = secured_cluster.image.access["scram"]["SCRAM-SHA-256:alice"][1]
     assert value is not None
     assert set(value) == {"salt", "iterations", "stored_key", "server_key"}
 
 
-def as_bob(secured: Secured) -> dict[str, Any]:
+def as_bob(secured: SecuredCluster) -> dict[str, Any]:
     return {**settings_of_librdkafka(secured, "SASL_PLAINTEXT/SCRAM-SHA-256"), "sasl.username": "bob"}
 
 
-def sent(producer: Producer, topic: str) -> int | None:
+def produce_record(producer: Producer, topic: str) -> int | None:
     """The error code of one record; None if it was written."""
     reported: list[Any] = []
     try:
@@ -309,13 +311,13 @@ def sent(producer: Producer, topic: str) -> int | None:
 
 
 @pytest.mark.cluster
-def test_acls_take_effect_within_a_second_and_so_does_their_deletion(secured: Secured) -> None:
-    admin = AdminClient({"bootstrap.servers": secured.bootstrap, "log_level": 0})
+def test_acls_take_effect_within_a_second_and_so_does_their_deletion(secured_cluster: SecuredCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": secured_cluster.bootstrap, "log_level": 0})
     topic, group = f"p-{uuid.uuid4().hex}", uuid.uuid4().hex
     admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(60)
-    bob = as_bob(secured)
+    bob = as_bob(secured_cluster)
     producer = Producer({**bob, "message.timeout.ms": 30_000})
-    assert sent(producer, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert produce_record(producer, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
     def acl(kind: ResourceType, name: str, pattern: ResourcePatternType, operation: AclOperation) -> AclBinding:
         return AclBinding(kind, name, pattern, "User:bob", "*", operation, AclPermissionType.ALLOW)
@@ -326,7 +328,7 @@ def test_acls_take_effect_within_a_second_and_so_does_their_deletion(secured: Se
     for done in admin.create_acls([write, read, grouped]).values():
         done.result(60)
     allowed = time.monotonic()
-    wait_for(lambda: sent(producer, topic) is None, "bob to be allowed")
+    wait_for(lambda: produce_record(producer, topic) is None, "bob to be allowed")
     took = time.monotonic() - allowed
     found = admin.describe_acls(
         AclBindingFilter(
@@ -354,12 +356,12 @@ def test_acls_take_effect_within_a_second_and_so_does_their_deletion(secured: Se
     assert [b for f in gone.values() for b in f.result(60)] == [read]
     removed = time.monotonic()
 
-    def rejected() -> bool:
-        sent(Producer({"bootstrap.servers": secured.bootstrap, "log_level": 0}), topic)
+    def is_rejected() -> bool:
+        produce_record(Producer({"bootstrap.servers": secured_cluster.bootstrap, "log_level": 0}), topic)
         m = reader.poll(0.2)
         return m is not None and m.error() is not None and m.error().code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-    wait_for(rejected, "bob to be rejected")
+    wait_for(is_rejected, "bob to be rejected")
     assert max(took, time.monotonic() - removed) < 30, (
         "generous for two busy cores: the metadata log delivers an ACL within about ten milliseconds"
     )
@@ -367,8 +369,8 @@ def test_acls_take_effect_within_a_second_and_so_does_their_deletion(secured: Se
 
 
 @pytest.mark.cluster
-def test_admin_requests_without_permission_are_rejected(secured: Secured) -> None:
-    bob = AdminClient(as_bob(secured))
+def test_admin_requests_without_permission_are_rejected(secured_cluster: SecuredCluster) -> None:
+    bob = AdminClient(as_bob(secured_cluster))
     name = f"t{uuid.uuid4().hex}"
     with pytest.raises(KafkaException) as e:
         bob.create_topics([NewTopic(name, 1, 1)])[name].result(60)
@@ -386,17 +388,19 @@ def test_admin_requests_without_permission_are_rejected(secured: Secured) -> Non
 
 
 @pytest.mark.cluster
-def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
+def test_brokers_report_whom_they_rejected_and_why(secured_cluster: SecuredCluster) -> None:
     topic = f"t{uuid.uuid4().hex}"
-    bob = {**as_bob(secured), "client.id": "bobs-app"}
-    admin = AdminClient({"bootstrap.servers": secured.bootstrap, "log_level": 0})
+    bob = {**as_bob(secured_cluster), "client.id": "bobs-app"}
+    admin = AdminClient({"bootstrap.servers": secured_cluster.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(60)
-    assert sent(Producer({**bob, "message.timeout.ms": 30_000}), topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    guess = settings_of_librdkafka(secured, "SASL_SSL/PLAIN", "guess")
+    assert (
+        produce_record(Producer({**bob, "message.timeout.ms": 30_000}), topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    )
+    guess = settings_of_librdkafka(secured_cluster, "SASL_SSL/PLAIN", "guess")
     guessing = Producer({**guess, "client.id": "guess"})
-    scram_guess = settings_of_librdkafka(secured, "SASL_PLAINTEXT/SCRAM-SHA-256", "guess")
+    scram_guess = settings_of_librdkafka(secured_cluster, "SASL_PLAINTEXT/SCRAM-SHA-256", "guess")
     unknown = Producer({**scram_guess, "sasl.username": "nobody", "client.id": "unknown"})
-    with socket.create_connection(("127.0.0.1", secured.listener_ports["SSL"][1]), 60) as sock:
+    with socket.create_connection(("127.0.0.1", secured_cluster.listener_ports["SSL"][1]), 60) as sock:
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert sock.recv(1) in (b"", b"\x15"), "closed, with a TLS alert or without"
 
@@ -404,9 +408,9 @@ def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
         guessing.poll(0.1)
         unknown.poll(0.1)
         body = m.DescribeLogDirsRequest(topics=[], rejections=True)
-        return [request(secured, ApiKey.DESCRIBE_LOG_DIRS, 4, body, broker) for broker in secured.ports]
+        return [request(secured_cluster, ApiKey.DESCRIBE_LOG_DIRS, 4, body, broker) for broker in secured_cluster.ports]
 
-    def reported() -> set[tuple[str, ...]]:
+    def rejected_clients() -> set[tuple[str, ...]]:
         responses = described_log_dirs()
         return {
             (r.principal, r.client_id, r.reason, r.operation, r.resource_type, r.resource_name)
@@ -420,7 +424,7 @@ def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
         ("", "guess", "authentication_failed", "", "", ""),
         ("", "", "tls_failed", "", "", ""),
     }
-    wait_for(lambda: expected <= reported(), "the rejections")
+    wait_for(lambda: expected <= rejected_clients(), "the rejections")
 
     def logins() -> set[tuple[str, ...]]:
         responses = described_log_dirs()
@@ -434,7 +438,7 @@ def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
     wait_for(lambda: tried <= logins(), "the failed logins")
 
 
-def request(secured: Secured, key: int, version: int, body: Any, broker: int = 1) -> Any:
+def request(secured: SecuredCluster, key: int, version: int, body: Any, broker: int = 1) -> Any:
     """A request that these clients cannot send."""
     with socket.create_connection(("127.0.0.1", secured.ports[broker]), 60) as sock:
         sock.sendall(framing.encode_request(key, version, 1, "test", body))
@@ -444,18 +448,18 @@ def request(secured: Secured, key: int, version: int, body: Any, broker: int = 1
 
 
 @pytest.mark.cluster
-def test_a_client_over_its_quota_is_throttled_and_gets_the_throttle_time(secured: Secured) -> None:
+def test_a_client_over_its_quota_is_throttled_and_gets_the_throttle_time(secured_cluster: SecuredCluster) -> None:
     client, topic = f"c{uuid.uuid4().hex}", f"t{uuid.uuid4().hex}"
     r = m.AlterClientQuotasRequest
     entity = [r.EntityData(entity_type="client-id", entity_name=client)]
     limited = r(entries=[r.EntryData(entity=entity, ops=[r.OpData(key="producer_byte_rate", value=20_000.0)])])
-    assert request(secured, ApiKey.ALTER_CLIENT_QUOTAS, 1, limited).entries[0].error_code == 0
-    reported = request(secured, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, m.DescribeClientQuotasRequest())
+    assert request(secured_cluster, ApiKey.ALTER_CLIENT_QUOTAS, 1, limited).entries[0].error_code == 0
+    reported = request(secured_cluster, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, m.DescribeClientQuotasRequest())
     assert [(e.entity[0].entity_name, e.values[0].value) for e in reported.entries] == [(client, 20_000.0)]
     pauses: list[float] = []
     producer = Producer(
         {
-            "bootstrap.servers": secured.bootstrap,
+            "bootstrap.servers": secured_cluster.bootstrap,
             "client.id": client,
             "linger.ms": 0,
             "batch.size": 50_000,

@@ -85,7 +85,7 @@ def produce(cluster: LocalCluster, topic: str, values: Sequence[str]) -> None:
     assert errors == []
 
 
-def judge(members: Sequence[ShareMember], *, killed_brokers: bool = False) -> None:
+def check_deliveries(members: Sequence[ShareMember], *, killed_brokers: bool = False) -> None:
     """No record is delivered after its confirmed acceptance, and no record has two holders within a lock."""
     accepted: dict[tuple[int, int], float] = {}
     ended: dict[tuple[str, int, int, int], float] = {}
@@ -132,7 +132,7 @@ def test_members_share_partitions_and_crash(cluster: LocalCluster) -> None:
         for member in members[2:]:
             member.leave()
     assert set(accepted_values(members)) == set(values)
-    judge(members)
+    check_deliveries(members)
 
 
 def test_deliveries_are_counted_and_limited(cluster: LocalCluster) -> None:
@@ -151,7 +151,7 @@ def test_deliveries_are_counted_and_limited(cluster: LocalCluster) -> None:
         produce(cluster, topic, values)
         wait_for(lambda: len(accepted_values(members)) >= 40, "the good records", 60)
         bad = [v for v in values if int(v) % 5 == 0]
-        wait_for(lambda: _most(members, bad) >= 3, "three deliveries of each bad record", 60)
+        wait_for(lambda: least_delivery_count(members, bad) >= 3, "three deliveries of each bad record", 60)
         produce(cluster, topic, ["1001", "1002"])
         wait_for(lambda: len(accepted_values(members)) >= 42, "records after the bad ones", 60)
         # A member that leaves gives its deliveries back, as in Kafka: then a record could have its last delivery again.
@@ -164,7 +164,7 @@ def test_deliveries_are_counted_and_limited(cluster: LocalCluster) -> None:
         counts[d.value].append(d.count)
     assert all(sorted(counts[v]) == [1, 2, 3] for v in bad), counts
     assert all(counts[v] == [1] for v in values if v not in bad)
-    judge(members)
+    check_deliveries(members)
 
 
 def test_an_operator_sees_which_member_holds_records(cluster: LocalCluster) -> None:
@@ -267,7 +267,7 @@ def test_members_process_the_records_of_a_key_one_after_the_other(cluster: Local
     assert len(released) >= 19, "few records were released"
 
 
-def _most(members: Sequence[ShareMember], values: Sequence[str]) -> int:
+def least_delivery_count(members: Sequence[ShareMember], values: Sequence[str]) -> int:
     seen = Counter(d.value for member in members for d in list(member.deliveries))
     return min(seen[v] for v in values)
 
@@ -305,5 +305,5 @@ def test_no_acknowledgement_is_lost_when_brokers_are_killed(cluster: LocalCluste
     finally:
         for member in members:
             member.leave()
-    judge(members, killed_brokers=True)
+    check_deliveries(members, killed_brokers=True)
     assert set(written) - set(accepted_values(members)) <= possible | {d.value for m in members for d in m.unknown}

@@ -32,7 +32,7 @@ class SlowDisk(LocalCluster):
     def report(self) -> Path:
         return self.folder / "report"
 
-    def reported(self) -> list[dict[str, Any]]:
+    def read_events(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.report.read_text().splitlines()]
 
     def drop_pages(self) -> None:
@@ -104,16 +104,16 @@ def test_the_event_loop_never_waits_for_a_slow_disk(tmp_path: Path) -> None:
         cluster.start_broker(1)
         wait_for(lambda: cluster.listening(1), "the broker to listen", 120)
 
-        def leads() -> bool:
+        def leads_all() -> bool:
             partitions = [p for t in admin.list_topics(timeout=30).topics.values() for p in t.partitions.values()]
             return all(p.leader == 1 for p in partitions)
 
-        wait_for(leads, "the broker to lead again", 120)
+        wait_for(leads_all, "the broker to lead again", 120)
         assert read(cluster.bootstrap, "old", "group") == RECORDS
         assert read(cluster.bootstrap, "sure", "group") == 20
         wait_for(lambda: len(list((folder / "brief-0").glob("*.log"))) == 1, "retention", 120)
         cluster.kill("broker-1", signal.SIGTERM)
-        said = cluster.reported()
+        said = cluster.read_events()
     waited = [line for line in said if "loop_waited_for" in line]
     assert not waited, (
         f"the event loop waited for the disk {len(waited)} times, first: {json.dumps(waited[0], indent=1)}"

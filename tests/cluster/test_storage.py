@@ -27,7 +27,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
-def where(admin: KafkaAdminClient, topic: str) -> dict[int, set[tuple[str, bool]]]:
+def replica_directories(admin: KafkaAdminClient, topic: str) -> dict[int, set[tuple[str, bool]]]:
     """{partition: {(directory name, whether it is a future replica)}}."""
     out: dict[int, set[tuple[str, bool]]] = {}
     for response in admin.describe_log_dirs():
@@ -51,7 +51,7 @@ def test_replicas_move_between_log_directories_while_they_are_written_to(cluster
             producer.poll(0)
     assert producer.flush(60) == 0
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-    before = where(admin, topic)
+    before = replica_directories(admin, topic)
     assert sorted(d for places in before.values() for d, _ in places) == ["a", "a", "b", "b"]
     stop = threading.Event()
 
@@ -79,13 +79,13 @@ def test_replicas_move_between_log_directories_while_they_are_written_to(cluster
         )
         assert altered and all(not getattr(e, "errno", 0) for e in altered.values()), altered
 
-        def moved() -> bool:
+        def is_moved() -> bool:
             nonlocal seen_future
-            now = where(admin, topic)
+            now = replica_directories(admin, topic)
             seen_future = seen_future or any(future for places in now.values() for _, future in places)
             return now == {p: {(name, False)} for p, name in target.items()}
 
-        wait_for(moved, "the replicas in their new directories", 90)
+        wait_for(is_moved, "the replicas in their new directories", 90)
         assert seen_future
         time.sleep(0.2)
     finally:

@@ -41,7 +41,7 @@ def pid(folder: Path) -> int | None:
     return found.pid if found is not None else None
 
 
-def other(supervisor: processes.Supervisor, folder: Path, before: int | None) -> int | None:
+def other_pid(supervisor: processes.Supervisor, folder: Path, before: int | None) -> int | None:
     supervisor.step()
     now = pid(folder)
     return now if now != before else None
@@ -53,7 +53,7 @@ def test_a_requested_restart_happens_once_and_not_to_the_successor(
     requested = supervisor_client.running_process(layout.folder, "broker-1")
     assert requested is not None
     supervisor_client.request_restart(layout.folder, "broker-1", requested)
-    second = wait_for(lambda: other(supervisor, layout.folder, requested.pid), "another process", 60)
+    second = wait_for(lambda: other_pid(supervisor, layout.folder, requested.pid), "another process", 60)
     assert not layout.restart("broker-1").exists()
     supervisor_client.request_restart(layout.folder, "broker-1", requested)  # its process has ended
     for _ in range(5):
@@ -72,7 +72,7 @@ def test_a_process_that_ignores_sigterm_is_killed(layout: Layout, monkeypatch: p
         requested = supervisor_client.running_process(layout.folder, "broker-1")
         assert requested is not None
         supervisor_client.request_restart(layout.folder, "broker-1", requested)
-        wait_for(lambda: other(running, layout.folder, requested.pid), "another process", 60)
+        wait_for(lambda: other_pid(running, layout.folder, requested.pid), "another process", 60)
     finally:
         running.stop()
 

@@ -59,7 +59,7 @@ def until_all_live(cluster: LocalCluster) -> None:
 def create(cluster: LocalCluster, topic: str, **configs: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
 
-    def created() -> bool:
+    def is_created() -> bool:
         """False if a session has expired on a busy machine between the check and the request: the broker registers again."""
         until_all_live(cluster)
         try:
@@ -70,7 +70,7 @@ def create(cluster: LocalCluster, topic: str, **configs: str) -> None:
             return False
         return True
 
-    wait_for(created, f"the creation of {topic}")
+    wait_for(is_created, f"the creation of {topic}")
     wait_for(lambda: cluster.image.topic_named(topic), topic)
 
 
@@ -126,7 +126,7 @@ def read_all(cluster: LocalCluster, topic: str, count: int, seconds: float = 150
     return out
 
 
-def expected(count: int) -> list[tuple[int, bytes]]:
+def expected_records(count: int) -> list[tuple[int, bytes]]:
     return [(i, value(i)) for i in range(count)]
 
 
@@ -156,7 +156,7 @@ def test_old_records_are_copied_deleted_locally_and_read_from_the_store(cluster:
     produce(cluster, "walk", 0, RECORDS)
     wait_for(lambda: all(s > 0 for s in local_starts(cluster, "walk").values()), "local retention on all replicas")
     wait_for(lambda: len(set(local_starts(cluster, "walk").values())) == 1, "followers to follow the local log start")
-    assert read_all(cluster, "walk", RECORDS) == expected(RECORDS)
+    assert read_all(cluster, "walk", RECORDS) == expected_records(RECORDS)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     part = TopicPartition("walk", 0)
     assert admin.list_offsets({part: OffsetSpec.earliest()})[part].result(30).offset == 0
@@ -206,7 +206,7 @@ def test_a_consumer_reads_remote_records_from_the_follower_in_its_rack(cluster: 
         wait_for(all_read, "all records", 120)
     finally:
         consumer.close()
-    assert read == expected(RECORDS)
+    assert read == expected_records(RECORDS)
     chunks = list((cluster.folder / f"data-{near}-remote-cache").rglob("*"))
     assert chunks, "the helper of the follower has fetched nothing"
     assert near in reads_from, reads_from
@@ -245,11 +245,11 @@ def test_a_reader_gets_every_byte_while_leader_and_helper_are_killed_and_the_sto
     cluster.start_broker(killed)
     reader.join(250)
     assert found
-    assert found[0] == expected(2 * RECORDS)
+    assert found[0] == expected_records(2 * RECORDS)
     wait_for(
         lambda: len(set(local_starts(cluster, "faults").values())) == 1, "the replicas to have one local log start"
     )
-    assert read_all(cluster, "faults", 2 * RECORDS) == expected(2 * RECORDS)
+    assert read_all(cluster, "faults", 2 * RECORDS) == expected_records(2 * RECORDS)
 
 
 def test_a_new_replica_begins_at_the_local_log_start(cluster: LocalCluster) -> None:
@@ -264,11 +264,11 @@ def test_a_new_replica_begins_at_the_local_log_start(cluster: LocalCluster) -> N
     state = topic.partitions[0]
     cluster.rows.move(DesiredAssignment(topic.topic_id, 0, (3, 1), state.assignment_generation, "moved", "request"))
 
-    def moved() -> bool:
+    def is_moved() -> bool:
         now = cluster.image.topic_named("moved")
         return now is not None and now.partitions[0].replicas == (3, 1) and 3 in now.partitions[0].isr_ids
 
-    wait_for(moved, "the reassignment")
+    wait_for(is_moved, "the reassignment")
     log_3 = cluster.folder / "data-3" / "moved-0"
     copied = sum(f.stat().st_size for f in log_3.glob("*.log"))
     total = RECORDS * VALUE_BYTES
@@ -278,7 +278,7 @@ def test_a_new_replica_begins_at_the_local_log_start(cluster: LocalCluster) -> N
     cluster.kill("broker-1")
     wait_for(lambda: leader_of(cluster, "moved") == 3, "the new replica to lead")
     try:
-        assert read_all(cluster, "moved", RECORDS) == expected(RECORDS)
+        assert read_all(cluster, "moved", RECORDS) == expected_records(RECORDS)
     finally:
         cluster.start_broker(1)
 
@@ -340,7 +340,7 @@ def test_a_tail_move_copies_no_old_record_while_leader_and_helpers_are_killed(cl
     wait_for(lambda: leader_of(cluster, "tail") == 3, "the new replica to lead")
     try:
         count = RECORDS + RECORDS // 4
-        assert read_all(cluster, "tail", count) == expected(count)
+        assert read_all(cluster, "tail", count) == expected_records(count)
     finally:
         cluster.start_broker(2)
 

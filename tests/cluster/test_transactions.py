@@ -28,7 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield c
 
 
-def named(cluster: LocalCluster) -> str:
+def create_topic(cluster: LocalCluster) -> str:
     name = f"t{uuid4().hex[:8]}"
     create(cluster, name, min_insync=2)
     return name
@@ -87,7 +87,7 @@ def write(made: Producer, name: str, values: list[str]) -> None:
 
 
 def test_confluent_reads_committed_transactions_completely_and_aborted_ones_never(cluster: LocalCluster) -> None:
-    name = named(cluster)
+    name = create_topic(cluster)
     made = producer(cluster, f"id-{name}")
     made.begin_transaction()
     write(made, name, ["a1", "a2"])
@@ -105,7 +105,7 @@ def test_confluent_reads_committed_transactions_completely_and_aborted_ones_neve
 
 
 def test_a_zombie_producer_is_fenced_and_its_transaction_is_aborted(cluster: LocalCluster) -> None:
-    name = named(cluster)
+    name = create_topic(cluster)
     old = producer(cluster, f"id-{name}")
     old.begin_transaction()
     write(old, name, ["old"])
@@ -120,7 +120,7 @@ def test_a_zombie_producer_is_fenced_and_its_transaction_is_aborted(cluster: Loc
 
 
 def test_confluent_reads_transforms_and_writes_with_offsets_in_the_transaction(cluster: LocalCluster) -> None:
-    source, target = named(cluster), named(cluster)
+    source, target = create_topic(cluster), create_topic(cluster)
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
     for i in range(30):
         plain.produce(source, str(i), partition=0)
@@ -155,7 +155,7 @@ def test_confluent_reads_transforms_and_writes_with_offsets_in_the_transaction(c
 
 
 def test_kafka_python_and_aiokafka_transactions(cluster: LocalCluster) -> None:
-    name = named(cluster)
+    name = create_topic(cluster)
     theirs = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), transactional_id=f"py-{name}")
     theirs.init_transactions()
     for values, commit in ((["p1", "p2"], True), (["no"], False), (["p3"], True)):

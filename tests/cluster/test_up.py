@@ -33,7 +33,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
     assert devcluster.pids() == {}
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -82,7 +82,7 @@ def test_status_lists_every_process_and_each_is_alive(devcluster: DevCluster) ->
         "worker",
         "web",
     }
-    assert all(pid is not None and alive(pid) for pid in pids.values())
+    assert all(pid is not None and is_alive(pid) for pid in pids.values())
 
 
 def test_up_prints_the_consoles_address_and_the_token_is_accepted_by_the_api(devcluster: DevCluster) -> None:
@@ -202,7 +202,7 @@ def test_a_topic_requested_while_zookeeper_is_down_is_created_after_its_restart(
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{devcluster.base + 2}"})
     admin.list_topics(timeout=20)
     os.kill(before, signal.SIGKILL)
-    wait_for(lambda: not alive(before), "ZooKeeper to end")
+    wait_for(lambda: not is_alive(before), "ZooKeeper to end")
     requested = admin.create_topics([NewTopic("asked-in-the-dark", 2, 3)], operation_timeout=60, request_timeout=70)
     requested["asked-in-the-dark"].result(80)
 
@@ -214,7 +214,7 @@ def test_after_the_death_of_every_process_up_continues_with_the_same_data(tmp_pa
         bootstrap = response["bootstrap"]
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic("ledger", 3, 3, config={"min.insync.replicas": "2"})])["ledger"].result(30)
-        wait_for(lambda: _led(bootstrap, "ledger", 3), "leaders")
+        wait_for(lambda: all_partitions_led(bootstrap, "ledger", 3), "leaders")
         acknowledged = produce(bootstrap, "ledger", [f"before-{i}".encode() for i in range(2000)])
         assert len(acknowledged) == 2000
         committed = _read_some(bootstrap, 500)
@@ -222,18 +222,18 @@ def test_after_the_death_of_every_process_up_continues_with_the_same_data(tmp_pa
         victims = [devcluster.supervisor(), *(p for p in devcluster.pids().values() if p is not None)]
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not any(alive(p) for p in victims), "the killed processes to end")
+        wait_for(lambda: not any(is_alive(p) for p in victims), "the killed processes to end")
 
         again = devcluster.up()
         assert again["password"] == response["password"]
         acknowledged += produce(bootstrap, "ledger", [f"after-{i}".encode() for i in range(500)])
         assert sorted(v for values in records(bootstrap, "ledger").values() for v in values) == sorted(acknowledged)
-        assert _committed(bootstrap) == committed
+        assert committed_offsets(bootstrap) == committed
     finally:
         devcluster.down()
 
 
-def _led(bootstrap: str, topic: str, partitions: int) -> bool:
+def all_partitions_led(bootstrap: str, topic: str, partitions: int) -> bool:
     found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics.get(topic)
     return found is not None and len([p for p in found.partitions.values() if p.leader > 0]) == partitions
 
@@ -255,10 +255,10 @@ def _read_some(bootstrap: str, count: int) -> dict[int, int]:
         read += len([m for m in reader.consume(100, 1) if m.error() is None])
     reader.commit(asynchronous=False)
     reader.close()
-    return _committed(bootstrap)
+    return committed_offsets(bootstrap)
 
 
-def _committed(bootstrap: str) -> dict[int, int]:
+def committed_offsets(bootstrap: str) -> dict[int, int]:
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "half-way"})
     try:
         found = wait_for(

@@ -24,7 +24,7 @@ from controlplane.clients.connect import ConnectClient, ConnectUnavailable, Conn
 from controlplane.domain.connect import ConnectorState, ConnectorType
 from tests.cluster.local import LocalCluster, wait_for
 from tests.connect.workers import GROUP, INTERNAL_TOPICS, VERSION, Worker, connect_jars
-from tests.faults.scene import healed
+from tests.faults.scene import heal_cluster
 
 TOPIC = "lines"
 SOURCE, SINK = "file source", "file sink (1)"
@@ -48,7 +48,7 @@ class Check:
         self.written = 0
         self.failed = False
 
-    def step(self, name: str, run: Callable[[], None]) -> None:
+    def run_step(self, name: str, run: Callable[[], None]) -> None:
         if self.failed:
             print(f"–   {name}: not tried", flush=True)
             return
@@ -67,7 +67,7 @@ class Check:
             file.writelines(f"line {n}\n" for n in range(self.written, self.written + LINES))
         self.written += LINES
 
-    def arrived(self) -> bool:
+    def has_arrived(self) -> bool:
         """Return whether the file of the sink has each line."""
         if not self.output.exists():
             return False
@@ -75,7 +75,7 @@ class Check:
 
     def flow(self) -> None:
         self.write()
-        wait_for(self.arrived, f"{self.written} lines in the file of the sink", SECONDS)
+        wait_for(self.has_arrived, f"{self.written} lines in the file of the sink", SECONDS)
 
     def state_of(self, name: str) -> tuple[ConnectorState, list[ConnectorState]]:
         """(state of the connector, states of its tasks); unknown while no worker answers."""
@@ -85,12 +85,12 @@ class Check:
             found = []
         return (found[0].state, [t.state for t in found[0].tasks]) if found else (ConnectorState.UNKNOWN, [])
 
-    def until(self, name: str, state: ConnectorState, tasks: list[ConnectorState]) -> None:
+    def wait_for_state(self, name: str, state: ConnectorState, tasks: list[ConnectorState]) -> None:
         wait_for(lambda: self.state_of(name) == (state, tasks), f"{name} {state} with tasks {tasks}", SECONDS)
 
     def until_running(self) -> None:
         for name in (SOURCE, SINK):
-            self.until(name, ConnectorState.RUNNING, [ConnectorState.RUNNING])
+            self.wait_for_state(name, ConnectorState.RUNNING, [ConnectorState.RUNNING])
 
     # -- steps ----------------------------------------------------------------------------------------------------------------
     def wait_until_responding(self) -> None:
@@ -163,18 +163,18 @@ class Check:
 
     def pause(self) -> None:
         api.pause(self.client, SOURCE)
-        self.until(SOURCE, ConnectorState.PAUSED, [ConnectorState.PAUSED])
+        self.wait_for_state(SOURCE, ConnectorState.PAUSED, [ConnectorState.PAUSED])
         api.resume(self.client, SOURCE)
         self.until_running()
         self.flow()
 
     def stop(self) -> None:
         api.stop(self.client, SINK)
-        self.until(SINK, ConnectorState.STOPPED, [])
+        self.wait_for_state(SINK, ConnectorState.STOPPED, [])
         self.write()
         api.resume(self.client, SINK)
         self.until_running()
-        wait_for(self.arrived, f"{self.written} lines in the file of the sink", SECONDS)
+        wait_for(self.has_arrived, f"{self.written} lines in the file of the sink", SECONDS)
 
     def change(self) -> None:
         config = api.connector_config(self.client, SINK) | {"consumer.override.max.poll.records": "50"}
@@ -193,7 +193,7 @@ class Check:
         name = "broken"
         config = {"connector.class": SINK_CLASS, "file": "/nonexistent/folder/file", "topics": TOPIC}
         api.create(self.client, name, config)
-        self.until(name, ConnectorState.RUNNING, [ConnectorState.FAILED])
+        self.wait_for_state(name, ConnectorState.RUNNING, [ConnectorState.FAILED])
         [found] = [c for c in api.connectors(self.client) if c.name == name]
         assert "/nonexistent/folder/file" in found.tasks[0].trace, found.tasks[0].trace
         api.delete(self.client, name)
@@ -212,7 +212,7 @@ class Check:
         assert topic is not None
         self.cluster.kill(f"broker-{topic.partitions[0].leader}")
         self.flow()
-        healed(self.cluster)
+        heal_cluster(self.cluster)
         self.flow()
 
     def each_line_once(self) -> None:
@@ -251,22 +251,22 @@ class Check:
         raise AssertionError(f"{SOURCE} is there after its deletion")
 
     def run(self) -> None:
-        self.step("two workers start", self.wait_until_responding)
-        self.step("internal topics are compacted", self.internal_topics)
-        self.step("plugins are listed", self.plugins)
-        self.step("a config is validated", self.validation)
-        self.step("a source and a sink are created, lines flow", self.create)
-        self.step("topics and offsets are reported", self.reports)
-        self.step("the workers are a group of the type connect, the sink has a consumer group", self.groups)
-        self.step("pause and resume", self.pause)
-        self.step("stop and resume", self.stop)
-        self.step("a config is changed", self.change)
-        self.step("a connector and a task are restarted", self.restart)
-        self.step("a failed task has a trace", self.failed_task)
-        self.step("a worker is killed (kill -9) and started", self.killed_worker)
-        self.step("the leader of the topic is killed (kill -9) and started", self.killed_leader)
-        self.step("each line is in the topic one time and in order", self.each_line_once)
-        self.step("the connectors are deleted", self.delete)
+        self.run_step("two workers start", self.wait_until_responding)
+        self.run_step("internal topics are compacted", self.internal_topics)
+        self.run_step("plugins are listed", self.plugins)
+        self.run_step("a config is validated", self.validation)
+        self.run_step("a source and a sink are created, lines flow", self.create)
+        self.run_step("topics and offsets are reported", self.reports)
+        self.run_step("the workers are a group of the type connect, the sink has a consumer group", self.groups)
+        self.run_step("pause and resume", self.pause)
+        self.run_step("stop and resume", self.stop)
+        self.run_step("a config is changed", self.change)
+        self.run_step("a connector and a task are restarted", self.restart)
+        self.run_step("a failed task has a trace", self.failed_task)
+        self.run_step("a worker is killed (kill -9) and started", self.killed_worker)
+        self.run_step("the leader of the topic is killed (kill -9) and started", self.killed_leader)
+        self.run_step("each line is in the topic one time and in order", self.each_line_once)
+        self.run_step("the connectors are deleted", self.delete)
 
 
 def main() -> int:

@@ -33,10 +33,10 @@ from websockets.typing import Origin
 from tests.cluster.local import ROOT, wait_for
 from tests.cluster.test_failover import PARTITIONS, Verifier
 from tests.deploy.live import live_update_arrives
-from tests.deploy.machines import RehearsedMachine, configure, install, missing, mount_points, write_inventory
+from tests.deploy.machines import RehearsedMachine, configure, install, missing_programs, mount_points, write_inventory
 from tests.deploy.spark import UNIT as SPARK_UNIT
 from tests.deploy.spark import SparkTakeover
-from tests.deploy.upgrade import Upgrade, exported, old_configure
+from tests.deploy.upgrade import Upgrade, export_old_version, old_configure
 from tests.faults.namespaces import Network, own_namespace, possible
 from tests.pki import Authority
 
@@ -50,7 +50,7 @@ UNVERIFIED = ssl.create_default_context()
 UNVERIFIED.check_hostname, UNVERIFIED.verify_mode = False, ssl.CERT_NONE
 
 
-def say(what: str, seconds: float) -> None:
+def print_time(what: str, seconds: float) -> None:
     print(f"  {seconds:7.1f} s  {what}", flush=True)
 
 
@@ -166,10 +166,10 @@ class Rehearsal:
         return True
 
     # -- steps ---------------------------------------------------------------------------------------------------------
-    def timed(self, what: str, condition: Callable[[], Any], seconds: float = 180) -> None:
+    def wait_and_print(self, what: str, condition: Callable[[], Any], seconds: float = 180) -> None:
         began = time.monotonic()
         wait_for(condition, what, seconds)
-        say(what, time.monotonic() - began)
+        print_time(what, time.monotonic() - began)
 
     def start(self, password: str, authority: Authority) -> None:
         print("start", flush=True)
@@ -195,14 +195,14 @@ class Rehearsal:
             WEIR_PASSWORD=self.login[1],
         )
         self.token = made.split()[-1]
-        self.timed("brokers ready", self.all_in_sync)
-        self.timed("web processes ready", lambda: self.web_ready(self.b) and self.web_ready(self.c))
-        say("from the first process to a ready cluster", time.monotonic() - began)
+        self.wait_and_print("brokers ready", self.all_in_sync)
+        self.wait_and_print("web processes ready", lambda: self.web_ready(self.b) and self.web_ready(self.c))
+        print_time("from the first process to a ready cluster", time.monotonic() - began)
         assert self.websocket_passes(self.b) and self.websocket_passes(self.c), "nginx does not pass the websocket"
-        self.timed("three brokers in the console", lambda: self.overview(self.c).get("brokers_alive") == 3)
+        self.wait_and_print("three brokers in the console", lambda: self.overview(self.c).get("brokers_alive") == 3)
         self.live_updates()
         changed = {"configs": {"min.insync.replicas": "2"}, "cluster_wide": True, "comment": "rehearsal"}
-        self.timed("an active controller", lambda: self.overview(self.b).get("controller_id"))
+        self.wait_and_print("an active controller", lambda: self.overview(self.b).get("controller_id"))
         # A request that timed out may have been applied, and the same value again is rejected.
         wait_for(
             lambda: self.minimum_set() or self.call(self.b, "PATCH", "brokers/1/configs", changed) is not None,
@@ -210,21 +210,25 @@ class Rehearsal:
         )
         topic = {"name": TOPIC, "partitions": PARTITIONS, "replication_factor": 3, "comment": "rehearsal"}
         assert self.call(self.c, "POST", "topics", topic) is not None
-        self.timed("topic with leaders", lambda: len([x for x in self.leaders(self.a).values() if x > 0]) == PARTITIONS)
+        self.wait_and_print(
+            "topic with leaders", lambda: len([x for x in self.leaders(self.a).values() if x > 0]) == PARTITIONS
+        )
 
     def cut_off(self, lost: RehearsedMachine, other: RehearsedMachine, verifier: Verifier) -> None:
         """The machine with the active controller loses its link. Everything continues on the others."""
         print(f"machine {lost.name}: link down", flush=True)
         self.network.plug(lost.number, connected=False)
-        self.timed(
+        self.wait_and_print(
             "leaders moved",
             lambda: (x := self.leaders(self.a)) and lost.number not in x.values() and min(x.values()) > 0,
         )
         before = len(verifier.acked)
-        self.timed("next 500 acknowledgements", lambda: len(verifier.acked) > before + 500)
-        self.timed("web of the other machine ready", lambda: self.web_ready(other))
-        self.timed("another controller active", lambda: self.overview(other).get("controller_id") == other.number)
-        self.timed(
+        self.wait_and_print("next 500 acknowledgements", lambda: len(verifier.acked) > before + 500)
+        self.wait_and_print("web of the other machine ready", lambda: self.web_ready(other))
+        self.wait_and_print(
+            "another controller active", lambda: self.overview(other).get("controller_id") == other.number
+        )
+        self.wait_and_print(
             "another monitor active (metrics younger than 5 s)",
             lambda: (self.overview(other).get("sample_age_s") or 99) < 5,
         )
@@ -233,26 +237,28 @@ class Rehearsal:
             other, "POST", "topics", {"name": name, "partitions": 1, "replication_factor": 2, "comment": "rehearsal"}
         )
         assert made is not None, "no topic can be created"
-        self.timed("a new topic exists", lambda: self.topic_exists(other, name))
+        self.wait_and_print("a new topic exists", lambda: self.topic_exists(other, name))
 
-    def returns(self, machine: RehearsedMachine) -> None:
+    def reconnect(self, machine: RehearsedMachine) -> None:
         print(f"machine {machine.name}: link up", flush=True)
         self.network.plug(machine.number, connected=True)
-        self.timed("all brokers ready, full ISR", self.all_in_sync)
+        self.wait_and_print("all brokers ready, full ISR", self.all_in_sync)
         if machine.unit("weir-web"):
-            self.timed("its web process ready", lambda: self.web_ready(machine))
+            self.wait_and_print("its web process ready", lambda: self.web_ready(machine))
 
     def lose_database(self, verifier: Verifier) -> None:
         print("machine a: link down (PostgreSQL, Redis, a broker, a ZooKeeper server)", flush=True)
         self.network.plug(self.a.number, connected=False)
-        self.timed("leaders moved", lambda: (x := self.leaders(self.c)) and 1 not in x.values() and min(x.values()) > 0)
+        self.wait_and_print(
+            "leaders moved", lambda: (x := self.leaders(self.c)) and 1 not in x.values() and min(x.values()) > 0
+        )
         before = len(verifier.acked)
-        self.timed("next 500 acknowledgements", lambda: len(verifier.acked) > before + 500)
-        self.timed("web processes not ready", lambda: self.status(f"https://{self.b.address}/readyz") == 503)
+        self.wait_and_print("next 500 acknowledgements", lambda: len(verifier.acked) > before + 500)
+        self.wait_and_print("web processes not ready", lambda: self.status(f"https://{self.b.address}/readyz") == 503)
         assert self.status(f"https://{self.b.address}/healthz") == 200
-        self.returns(self.a)
-        self.timed("web processes ready again", lambda: self.web_ready(self.b) and self.web_ready(self.c))
-        self.timed("metrics younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
+        self.reconnect(self.a)
+        self.wait_and_print("web processes ready again", lambda: self.web_ready(self.b) and self.web_ready(self.c))
+        self.wait_and_print("metrics younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
 
     def redis_hangs(self) -> None:
         """Redis is stopped without closing a connection: pages and changes work, without live updates."""
@@ -260,34 +266,36 @@ class Rehearsal:
         redis = self.a.servers["redis"]
         redis.send_signal(signal.SIGSTOP)
         try:
-            self.timed("a page without Redis", lambda: self.overview(self.b).get("brokers_alive") == 3)
+            self.wait_and_print("a page without Redis", lambda: self.overview(self.b).get("brokers_alive") == 3)
             name = "made-without-redis"
             body: dict[str, Any] = {"name": name, "assignment": {"0": [1, 2]}, "comment": "rehearsal"}
-            self.timed("a new topic without Redis", lambda: self.call(self.b, "POST", "topics", body) is not None)
-            self.timed("the topic exists", lambda: self.topic_exists(self.b, name))
+            self.wait_and_print(
+                "a new topic without Redis", lambda: self.call(self.b, "POST", "topics", body) is not None
+            )
+            self.wait_and_print("the topic exists", lambda: self.topic_exists(self.b, name))
             scope = {"kind": "partitions", "partitions": [{"topic": name, "partition": 0, "replicas": [3, 2]}]}
             body = {"scope": scope, "start": True, "comment": "rehearsal"}
             began = time.monotonic()
             move = self.call(self.b, "POST", "moves", body)
             assert move is not None, "no move can be started"
-            say("start of a move without Redis (the request wakes the worker)", time.monotonic() - began)
+            print_time("start of a move without Redis (the request wakes the worker)", time.monotonic() - began)
         finally:
             redis.send_signal(signal.SIGCONT)
-        self.timed(
+        self.wait_and_print(
             "the worker has ended the move",
             lambda: (self.call(self.b, "GET", f"moves/{move['id']}") or {}).get("finished_at"),
         )
-        self.timed("metrics younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
+        self.wait_and_print("metrics younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
         self.live_updates()
 
     def live_updates(self) -> None:
         """One monitor is active on one machine: its updates reach the pages of both web processes through Redis."""
 
-        def arrives(machine: RehearsedMachine) -> bool:
+        def is_updated(machine: RehearsedMachine) -> bool:
             return live_update_arrives(machine.address, SERVER_NAME, self.login, self.create_topic)
 
         for machine in (self.b, self.c):
-            self.timed(f"a live update on machine {machine.name}", partial(arrives, machine))
+            self.wait_and_print(f"a live update on machine {machine.name}", partial(is_updated, machine))
 
     def create_topic(self) -> None:
         body = {"name": f"live-{time.time_ns()}", "assignment": {"0": [1, 2]}, "comment": "rehearsal"}
@@ -303,17 +311,17 @@ class Rehearsal:
             print(f"machine {machine.name}: restart of its units", flush=True)
             for name, unit in machine.units.items():
                 code, seconds = unit.stop()
-                say(f"stop of {name}, exit code {code}", seconds)
+                print_time(f"stop of {name}, exit code {code}", seconds)
                 if not unit.ended_cleanly(code):
                     self.unclean.append(f"{machine.name} {name}: {code}")
                 unit.start()
                 if name == "weir-zookeeper.service":
-                    self.timed("three ZooKeeper servers with a mode", self.ensemble_complete)
-                    self.timed("all brokers ready, full ISR", self.all_in_sync)
+                    self.wait_and_print("three ZooKeeper servers with a mode", self.ensemble_complete)
+                    self.wait_and_print("all brokers ready, full ISR", self.all_in_sync)
                 elif name == "weir-broker.service":
-                    self.timed("all brokers ready, full ISR", self.all_in_sync)
+                    self.wait_and_print("all brokers ready, full ISR", self.all_in_sync)
             if machine.unit("weir-web"):
-                self.timed("its web process ready", lambda m=machine: self.web_ready(m))  # type: ignore[misc]
+                self.wait_and_print("its web process ready", lambda m=machine: self.web_ready(m))  # type: ignore[misc]
 
     def active_controller(self) -> RehearsedMachine:
         number = wait_for(lambda: self.overview(self.b).get("controller_id"), "an active controller")
@@ -322,7 +330,7 @@ class Rehearsal:
     def take_over_spark(self, lake: Path, password: str) -> int:
         """The exit code."""
         plug = self.network.plug
-        takeover = SparkTakeover(self.machines, lake, password, lambda *words: self.call_any(*words), say, plug)
+        takeover = SparkTakeover(self.machines, lake, password, lambda *words: self.call_any(*words), print_time, plug)
         wrong = takeover.run()
         for text in wrong:
             print(f"wrong: {text}")
@@ -342,7 +350,7 @@ class Rehearsal:
         verifier.progress("before the upgrade")
         Upgrade(self, out).run()
         verifier.progress("after the upgrade")
-        return self.judged(verifier)
+        return self.count_problems(verifier)
 
     def run(self) -> int:
         """The exit code."""
@@ -351,14 +359,14 @@ class Rehearsal:
         lost = self.active_controller()
         other = self.c if lost is self.b else self.b
         self.cut_off(lost, other, verifier)
-        self.returns(lost)
+        self.reconnect(lost)
         self.lose_database(verifier)
         self.redis_hangs()
         self.restart_all()
         verifier.progress("after the last restart")
-        return self.judged(verifier)
+        return self.count_problems(verifier)
 
-    def judged(self, verifier: Verifier) -> int:
+    def count_problems(self, verifier: Verifier) -> int:
         count = verifier.count()
         print(f"records: {count._asdict()}", flush=True)
         for text in self.unclean:
@@ -374,7 +382,7 @@ def main() -> int:
     parser.add_argument("--upgrade", action="store_true", help="only a rolling upgrade from an older version")
     parser.add_argument("--keep", action="store_true", help="keep the folder with all logs")
     options = parser.parse_args()
-    if problem := possible() or ", ".join(missing()):
+    if problem := possible() or ", ".join(missing_programs()):
         print(f"the rehearsal cannot run: {problem}", file=sys.stderr)
         return 2
     folder = Path(tempfile.mkdtemp(prefix="weir-rehearsal-"))
@@ -386,7 +394,7 @@ def main() -> int:
         password = secrets.token_urlsafe(20)
         lake = folder / "lake" if options.spark else None
         authority, inventory = Authority(folder / "authority"), write_inventory(folder, password, lake)
-        opt = install(folder, exported(folder) if options.upgrade else ROOT)
+        opt = install(folder, export_old_version(folder) if options.upgrade else ROOT)
         out = old_configure(opt, inventory) if options.upgrade else configure(inventory, folder / "out")
         if options.upgrade:
             install(folder)

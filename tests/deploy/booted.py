@@ -229,7 +229,7 @@ class BootedMachine:
     def state(self) -> str:
         return self.run("systemctl", "is-system-running", check=False)
 
-    def shown(self, unit: str, name: str) -> str:
+    def show_property(self, unit: str, name: str) -> str:
         return self.run("systemctl", "show", "--value", f"--property={name}", unit)
 
     @property
@@ -243,7 +243,7 @@ class BootRehearsal:
         self.acknowledged: set[bytes] = set()
         self.wrong: list[str] = []
 
-    def timed(self, what: str, condition: Callable[[], Any], seconds: float = 180) -> None:
+    def wait_and_print(self, what: str, condition: Callable[[], Any], seconds: float = 180) -> None:
         began = time.monotonic()
         wait_for(condition, what, seconds)
         print(f"  {time.monotonic() - began:7.1f} s  {what}", flush=True)
@@ -261,13 +261,13 @@ class BootRehearsal:
     def ready(self) -> bool:
         return all(
             self.status(url) == 200 for url in (f"http://{ADDRESS}:9404/readyz", f"https://{ADDRESS}/readyz")
-        ) and all(self.machine.shown(u, "ActiveState") == "active" for u in self.machine.units)
+        ) and all(self.machine.show_property(u, "ActiveState") == "active" for u in self.machine.units)
 
     # -- steps -----------------------------------------------------------------------------------------------------------
     def first_boot(self) -> None:
         """The guide, step 2 and 3: the database, the tables, all units enabled."""
         run = self.machine.run
-        self.timed(
+        self.wait_and_print(
             "PostgreSQL answers",
             lambda: run("runuser", "-u", "postgres", "--", "psql", "-tAc", "select 1", check=False) == "1",
         )
@@ -286,29 +286,32 @@ class BootRehearsal:
     def second_boot(self) -> None:
         """The units start by themselves."""
         with self.machine.network():
-            self.timed("every unit active, broker and console ready", self.ready)
+            self.wait_and_print("every unit active, broker and console ready", self.ready)
             self.create_topic()
             self.produce()
         for unit in self.machine.units:
-            pid, user = self.machine.shown(unit, "MainPID"), self.machine.shown(unit, "User")
+            pid, user = self.machine.show_property(unit, "MainPID"), self.machine.show_property(unit, "User")
             status = self.machine.run("cat", f"/proc/{pid}/status")
             owner = self.machine.run("stat", "-c", "%U", f"/proc/{pid}")
             found = dict(re.findall(r"(?m)^(NoNewPrivs|Seccomp|CapEff):\s+(\S+)", status))
             if (owner, found["NoNewPrivs"], found["Seccomp"], int(found["CapEff"], 16)) != (user, "1", "2", 0):
                 self.wrong.append(f"{unit}: user {owner}, {found}")
-            print(f"            {unit}: user {owner}, restarts {self.machine.shown(unit, 'NRestarts')}", flush=True)
+            print(
+                f"            {unit}: user {owner}, restarts {self.machine.show_property(unit, 'NRestarts')}",
+                flush=True,
+            )
 
     def create_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": f"{ADDRESS}:9092", "log_level": 0})
 
-        def created() -> bool:
+        def is_created() -> bool:
             try:
                 admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(30)
             except KafkaException:
                 return TOPIC in admin.list_topics(timeout=10).topics
             return True
 
-        wait_for(created, "the topic")
+        wait_for(is_created, "the topic")
 
     def produce(self) -> None:
         producer = Producer(
@@ -349,37 +352,37 @@ class BootRehearsal:
             self.wrong.append(f"records: lost {lost}, duplicated {twice}")
 
     def kill_broker(self) -> None:
-        pid = self.machine.shown("weir-broker.service", "MainPID")
+        pid = self.machine.show_property("weir-broker.service", "MainPID")
         self.machine.signal(pid, "KILL")
         with self.machine.network():
-            self.timed(
+            self.wait_and_print(
                 "broker killed: restarted and ready",
-                lambda: self.machine.shown("weir-broker.service", "MainPID") not in (pid, "0") and self.ready(),
+                lambda: self.machine.show_property("weir-broker.service", "MainPID") not in (pid, "0") and self.ready(),
             )
             self.check_records()
             self.produce()
 
     def stop_watched(self) -> None:
         """SIGSTOP: each process hangs. systemd ends it after WatchdogSec, and starts it again."""
-        pids = {unit: self.machine.shown(unit, "MainPID") for unit in WATCHED}
+        pids = {unit: self.machine.show_property(unit, "MainPID") for unit in WATCHED}
         for pid in pids.values():
             self.machine.signal(pid, "STOP")
         began = time.monotonic()
         for unit, limit in WATCHED.items():
             wait_for(
-                lambda u=unit: self.machine.shown(u, "MainPID") not in (pids[u], "0"),  # type: ignore[misc]
+                lambda u=unit: self.machine.show_property(u, "MainPID") not in (pids[u], "0"),  # type: ignore[misc]
                 f"a restart of {unit}",
                 limit * 2 + 60,
             )
             print(f"  {time.monotonic() - began:7.1f} s  {unit} stopped: restarted (WatchdogSec={limit})", flush=True)
         with self.machine.network():
-            self.timed("every unit active", self.ready)
+            self.wait_and_print("every unit active", self.ready)
 
     def stop_all(self) -> None:
         for unit in reversed(self.machine.units):
             began = time.monotonic()
             self.machine.run("systemctl", "stop", unit)
-            result = self.machine.shown(unit, "Result")
+            result = self.machine.show_property(unit, "Result")
             print(f"  {time.monotonic() - began:7.1f} s  stop of {unit}: {result}", flush=True)
             if result != "success":
                 self.wrong.append(f"stop of {unit}: {result}")

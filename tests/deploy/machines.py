@@ -35,7 +35,7 @@ WITH_ENTRY_POINTS = ("celery", "uvicorn")
 """Dependencies whose programs the units start."""
 
 
-def missing() -> list[str]:
+def missing_programs() -> list[str]:
     """Programs that the rehearsal needs and that are not installed."""
     return [p for p in ("redis-server", "nginx", "ip", "nft", "openssl", "java") if shutil.which(p) is None]
 
@@ -107,7 +107,7 @@ class RehearsedMachine:
         for version in opt.iterdir():
             target = version.readlink() if version.is_symlink() else version
             (root / "opt/weir" / version.name).symlink_to(target)
-        self._outside = [*network.inside(number), "env", f"ROOT={root}", "unshare"]
+        self._outside = [*network.command_prefix(number), "env", f"ROOT={root}", "unshare"]
         self._enter = ["--mount", "--propagation", "private", "sh", "-c", ENTER, "sh"]
         self.prefix = [*self._outside, *self._enter]
         self._own_processes = own_processes
@@ -139,7 +139,7 @@ class RehearsedMachine:
         """The files of another `weir configure`, as `rsync -rp`. A unit is read again, as by `systemctl daemon-reload`, when it is stopped."""
         subprocess.run(["cp", "-r", "--preserve=mode", f"{out}/.", f"{self.root}/"], check=True)
 
-    def reloaded(self, name: str) -> RunningUnit:
+    def reload_unit(self, name: str) -> RunningUnit:
         """The stopped unit as its file says now."""
         self.units[name] = next(self._running(u) for u in self._units() if u.name == name)
         return self.units[name]
@@ -181,7 +181,7 @@ class RehearsedMachine:
         word.write_text(password)
         for path in (data, word):
             shutil.chown(path, "postgres", "postgres")
-        _quiet(
+        run_quietly(
             [
                 *as_user,
                 str(bin_folder / "initdb"),
@@ -211,7 +211,7 @@ class RehearsedMachine:
         self.server("postgresql", *as_user, str(bin_folder / "postgres"), "-D", str(data))
         create = [str(bin_folder / "createdb"), "-h", "127.0.0.1", "-U", "weir", "weir"]
 
-        def created() -> bool:
+        def is_created() -> bool:
             done = subprocess.run(
                 [*self.prefix, "/", *create],
                 env={"PATH": os.environ["PATH"], "PGPASSWORD": password},
@@ -220,7 +220,7 @@ class RehearsedMachine:
             )
             return done.returncode == 0
 
-        wait_for(created, "PostgreSQL")
+        wait_for(is_created, "PostgreSQL")
 
     def start_nginx(self, authority: Authority) -> None:
         tls = self.root / "etc/weir/tls"
@@ -251,7 +251,7 @@ class RehearsedMachine:
                 process.wait()
 
 
-def _quiet(words: list[str]) -> None:
+def run_quietly(words: list[str]) -> None:
     subprocess.run(words, check=True, capture_output=True, cwd="/")
 
 

@@ -36,7 +36,7 @@ def program() -> list[str]:
     return []
 
 
-def rendered(words: list[str]) -> str:
+def render_manifests(words: list[str]) -> str:
     """The manifests with generated names. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory(prefix="weir-manifests-") as folder:
         copy = Path(folder) / "kubernetes"
@@ -120,7 +120,7 @@ def main() -> int:
     if not words:
         print("not installed: kustomize, or kubectl, which contains it", file=sys.stderr)
         return 2
-    text = rendered(words)
+    text = render_manifests(words)
     wrong = problems(text)
     if options.server and (rejection := rejected_by_server(text)):
         wrong.append(f"API server: {rejection}")

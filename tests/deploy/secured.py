@@ -148,7 +148,7 @@ def prepare(machines: SecuredMachines) -> None:
     """The topic, the user and its rights, over the listener of certificates."""
     admin = machines.operator()
 
-    def made() -> bool:
+    def is_created() -> bool:
         try:
             admin.create_topics([NewTopic(TOPIC, 6, 3, config={"min.insync.replicas": "2"})])[TOPIC].result(30)
         except KafkaException as e:
@@ -157,7 +157,7 @@ def prepare(machines: SecuredMachines) -> None:
         return True
 
     wait_for(lambda: len(admin.list_topics(timeout=10).brokers) == 3, "three brokers")
-    wait_for(made, "the topic")
+    wait_for(is_created, "the topic")
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     for name in (USER, "mallory"):
         change = UserScramCredentialUpsertion(name, info, PASSWORD.encode())
@@ -174,7 +174,7 @@ def prepare(machines: SecuredMachines) -> None:
         future.result(30)
 
 
-def produced(machines: SecuredMachines, begin: int) -> set[bytes]:
+def produce_records(machines: SecuredMachines, begin: int) -> set[bytes]:
     """The acknowledged records of this call."""
     acknowledged: set[bytes] = set()
     more = {"acks": "all", "enable.idempotence": True, "message.timeout.ms": 120_000}
@@ -187,7 +187,7 @@ def produced(machines: SecuredMachines, begin: int) -> set[bytes]:
     return acknowledged
 
 
-def consumed(machines: SecuredMachines, wanted: set[bytes]) -> list[bytes]:
+def consume_records(machines: SecuredMachines, wanted: set[bytes]) -> list[bytes]:
     consumer = Consumer({**machines.user(), "group.id": TOPIC, "auto.offset.reset": "earliest"})
     consumer.subscribe([TOPIC])
     found: list[bytes] = []
@@ -200,7 +200,7 @@ def consumed(machines: SecuredMachines, wanted: set[bytes]) -> list[bytes]:
     return found
 
 
-def rejected(machines: SecuredMachines) -> list[str]:
+def wrongly_handled_requests(machines: SecuredMachines) -> list[str]:
     """Requests that were served and must not be, or were rejected for another reason."""
     wrong = []
     for name, settings in (
@@ -229,14 +229,14 @@ def main() -> int:
     argparse.ArgumentParser(description=__doc__).parse_args()
     with tempfile.TemporaryDirectory(prefix="weir-secured-") as folder, running(Path(folder)) as machines:
         prepare(machines)
-        acknowledged = produced(machines, 0)
+        acknowledged = produce_records(machines, 0)
         print(f"  acknowledged before the kill: {len(acknowledged)}", flush=True)
         began = time.monotonic()
         machines.kill(machines.inventory.machines[2])
-        acknowledged |= produced(machines, RECORDS)
+        acknowledged |= produce_records(machines, RECORDS)
         print(f"  acknowledged with two machines: {len(acknowledged)}, {time.monotonic() - began:.1f} s", flush=True)
-        found = consumed(machines, acknowledged)
-        wrong = rejected(machines)
+        found = consume_records(machines, acknowledged)
+        wrong = wrongly_handled_requests(machines)
         lost, twice = acknowledged - set(found), len(found) - len(set(found))
         print(
             f"  acknowledged {len(acknowledged)}, lost {len(lost)}, duplicated {twice}; served wrongly: {wrong or 'nothing'}"

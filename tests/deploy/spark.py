@@ -62,7 +62,7 @@ class SparkTakeover:
         assert producer.flush(120) == 0
         self.produced += RECORDS
 
-    def archived(self) -> int:
+    def archived_rows(self) -> int:
         """Rows of the table."""
         table = existing_table(self.lake.open(), TOPIC)
         snapshot = table.current_snapshot() if table is not None else None
@@ -72,18 +72,18 @@ class SparkTakeover:
 
     def until_archived(self, what: str) -> None:
         began = time.monotonic()
-        wait_for(lambda: self.archived() >= self.produced, what, ARCHIVE_SECONDS)
+        wait_for(lambda: self.archived_rows() >= self.produced, what, ARCHIVE_SECONDS)
         self._say(what, time.monotonic() - began)
 
     def taken_over(self, lost: RehearsedMachine, what: str) -> RehearsedMachine:
         """The other machine, as soon as its worker has the lease."""
         began = time.monotonic()
 
-        def other() -> RehearsedMachine | None:
+        def other_holder() -> RehearsedMachine | None:
             found = self.holder()
             return found if found is not lost else None
 
-        found = wait_for(other, what, 120)
+        found = wait_for(other_holder, what, 120)
         seconds = time.monotonic() - began
         self._say(what, seconds)
         if seconds > LOCK_SECONDS_MAX:

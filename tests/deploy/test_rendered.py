@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.deploy.rendered import problems, program, rendered
+from tests.deploy.rendered import problems, program, render_manifests
 
 pytestmark = pytest.mark.skipif(not program(), reason="needs kustomize or kubectl")
 
 
 def test_rendered_manifests_are_valid_and_complete() -> None:
-    assert problems(rendered(program())) == []
+    assert problems(render_manifests(program())) == []
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,6 @@ def test_rendered_manifests_are_valid_and_complete() -> None:
     ],
 )
 def test_each_kind_of_problem_is_found(old: str, new: str, said: str) -> None:
-    text = rendered(program())
+    text = render_manifests(program())
     assert old in text
     assert any(said in line for line in problems(text.replace(old, new, 1)))

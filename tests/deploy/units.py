@@ -50,25 +50,25 @@ def parse(path: Path, instance: str = "") -> Unit:
             name, _, value = line.partition("=")
             values.setdefault(name, []).append(value)
 
-    def one(name: str, default: str = "") -> str:
+    def last_value(name: str, default: str = "") -> str:
         return values.get(name, [default])[-1]
 
     def codes(name: str) -> frozenset[int]:
-        return frozenset(int(c) for c in one(name).split())
+        return frozenset(int(c) for c in last_value(name).split())
 
-    words = shlex.split(one("ExecStart"))
+    words = shlex.split(last_value("ExecStart"))
     replaced = tuple(w.replace("%i", instance).replace("%%", "%") for w in words)
     return Unit(
         name=path.name.replace("@.", f"@{instance}."),
         command=replaced,
         environment_files=tuple(values.get("EnvironmentFile", [])),
         environment=dict(v.split("=", 1) for v in values.get("Environment", [])),
-        working_directory=one("WorkingDirectory", "/"),
-        state_directory=one("StateDirectory"),
-        stop_signal=signal.Signals[one("KillSignal", "SIGTERM")],
-        stop_seconds=float(one("TimeoutStopSec", "90")),
-        restart_seconds=min(float(one("RestartSec", "0.1")), RESTART_SECONDS_MAX),
-        watchdog_seconds=float(one("WatchdogSec", "0")),
+        working_directory=last_value("WorkingDirectory", "/"),
+        state_directory=last_value("StateDirectory"),
+        stop_signal=signal.Signals[last_value("KillSignal", "SIGTERM")],
+        stop_seconds=float(last_value("TimeoutStopSec", "90")),
+        restart_seconds=min(float(last_value("RestartSec", "0.1")), RESTART_SECONDS_MAX),
+        watchdog_seconds=float(last_value("WatchdogSec", "0")),
         clean=frozenset({0}) | codes("SuccessExitStatus"),
         prevented=codes("RestartPreventExitStatus"),
     )

@@ -25,7 +25,7 @@ OLD_VERSION = "0.0.9"
 BROKER, ZOOKEEPER = "weir-broker.service", "weir-zookeeper.service"
 
 
-def exported(folder: Path) -> Path:
+def export_old_version(folder: Path) -> Path:
     """The source of the older version, whose wheel has OLD_VERSION. Raises CalledProcessError in a clone without that commit."""
     source = folder / "old-source"
     source.mkdir()
@@ -82,7 +82,7 @@ class Upgrade:
         print(f"  {seconds:7.1f} s  stop of {name}, exit code {code}", flush=True)
         if not machine.units[name].ended_cleanly(code):
             self.unclean.append(f"{machine.name} {name}: {code}")
-        machine.reloaded(name).start()
+        machine.reload_unit(name).start()
 
     def run(self) -> None:
         r, b = self.rehearsal, self.machines["b"]
@@ -93,11 +93,11 @@ class Upgrade:
             machine.copy(self.out / name)
         for machine in self.machines.values():
             print(f"machine {machine.name}: its broker", flush=True)
-            r.timed("all brokers ready, full ISR", r.all_in_sync)
-            r.timed("an active controller", lambda: r.overview(b).get("controller_id"))
+            r.wait_and_print("all brokers ready, full ISR", r.all_in_sync)
+            r.wait_and_print("an active controller", lambda: r.overview(b).get("controller_id"))
             machine.use(self.version)
             self.restart(machine, BROKER)
-            r.timed("all brokers ready, full ISR", r.all_in_sync)
+            r.wait_and_print("all brokers ready, full ISR", r.all_in_sync)
         print("the control plane", flush=True)
         active = r.active_controller()
         outage = Outage(
@@ -114,14 +114,14 @@ class Upgrade:
             controllers = [n for n in machine.units if "controller" in n]
             for name in [*controllers, *(n for n in machine.units if n not in (BROKER, ZOOKEEPER, *controllers))]:
                 self.restart(machine, name)
-            r.timed(f"web process of {machine.name} ready", lambda m=machine: r.web_ready(m))
-            r.timed("an active controller", lambda: r.overview(b).get("controller_id"))
+            r.wait_and_print(f"web process of {machine.name} ready", lambda m=machine: r.web_ready(m))
+            r.wait_and_print("an active controller", lambda: r.overview(b).get("controller_id"))
         print(f"  {outage.stop():7.1f} s  the longest time without a response of a console", flush=True)
-        r.timed("metrics younger than 5 s", lambda: (r.overview(b).get("sample_age_s") or 99) < 5)
+        r.wait_and_print("metrics younger than 5 s", lambda: (r.overview(b).get("sample_age_s") or 99) < 5)
         for words in (("--show",), ()):
             for line in b.run(program, "upgrade_metadata", *words).strip().splitlines():
                 print(f"            {line}", flush=True)
         name = "made-after-the-upgrade"
         body = {"name": name, "partitions": 1, "replication_factor": 3, "comment": "rehearsal"}
         assert r.call(b, "POST", "topics", body) is not None
-        r.timed("a new topic exists", lambda: r.topic_exists(b, name))
+        r.wait_and_print("a new topic exists", lambda: r.topic_exists(b, name))

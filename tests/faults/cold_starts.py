@@ -44,8 +44,8 @@ class ColdCluster(LocalCluster):
         self.zookeeper_port, self.path, self.late_controller = zookeeper.zookeeper_port, path, late_controller
 
     @property
-    def hosts(self) -> str:
-        return f"{super().hosts}/{self.path}"
+    def zookeeper_connect(self) -> str:
+        return f"{super().zookeeper_connect}/{self.path}"
 
     def _start(self) -> None:
         self.start_broker(1)

@@ -31,7 +31,7 @@ CONFIGS = {"min.insync.replicas": "2", "segment.bytes": "104857600"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadMeasurement:
     mb_per_s: float
     brokers: dict[int, float]
     """CPU seconds per GB."""
@@ -64,7 +64,7 @@ def prepare(devcluster: DevCluster, size: int) -> int:
     return size // RECORD
 
 
-def read(devcluster: DevCluster, topic: str, upto: int, pids: dict[int, int]) -> Reading:
+def read(devcluster: DevCluster, topic: str, upto: int, pids: dict[int, int]) -> ReadMeasurement:
     """Reads offsets 0 to `upto`, each once and in order. The rate counts from the first record that arrives."""
     settings = {"bootstrap.servers": devcluster.bootstrap, "group.id": "reads", "enable.auto.commit": False}
     consumer = Consumer(settings)
@@ -83,7 +83,7 @@ def read(devcluster: DevCluster, topic: str, upto: int, pids: dict[int, int]) ->
     brokers = {b: (cpu_clock([pid]) - before[b]) / gb for b, pid in pids.items()}
     mine = (time.process_time() - mine) / gb
     consumer.close()
-    return Reading(size / 1e6 / seconds, brokers, mine)
+    return ReadMeasurement(size / 1e6 / seconds, brokers, mine)
 
 
 def main() -> int:

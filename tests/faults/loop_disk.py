@@ -1,7 +1,7 @@
 """A disk of its own for a log directory: an ext4 file system in a file, behind a loop device. Needs root.
 
-`fail` shuts the file system down: every call returns EIO. `hang` lets a process write one byte per second to the device (blkio or io controller): a flush
-does not return for an hour, and writes to the page cache work, as with a device that does not respond.
+`fail` shuts the file system down: every call returns EIO. `slow_writes` lets a process write one byte per second to the device (blkio or io controller):
+a flush does not return for an hour, and writes to the page cache work, as with a device that does not respond.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LoopDisk:
             os.close(fd)
 
     @contextlib.contextmanager
-    def hang(self, pid: int) -> Iterator[None]:
+    def slow_writes(self, pid: int) -> Iterator[None]:
         """The device writes one byte per second for this process, until the end of the block."""
         number = os.stat(self.folder).st_dev
         device = f"{os.major(number)}:{os.minor(number)}"

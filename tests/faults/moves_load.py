@@ -109,13 +109,13 @@ def quantile(values: Sequence[float], q: float) -> float:
     return ordered[min(len(ordered) - 1, math.ceil(q * len(ordered)) - 1)] if ordered else math.nan
 
 
-def one(devcluster: DevCluster, load: Load, name: str, size: int, partitions: int, target: int) -> Result:
+def measure_move(devcluster: DevCluster, load: Load, name: str, size: int, partitions: int, target: int) -> Result:
     load.begin()
     began, rates, compared, copied = time.monotonic(), [], "", 0
     seconds_of: list[list[float]] = []
     seen, baseline = 0, None
 
-    def second() -> None:
+    def count_second() -> None:
         nonlocal seen
         waits = load.waits
         seconds_of.append(waits[seen:])
@@ -124,7 +124,7 @@ def one(devcluster: DevCluster, load: Load, name: str, size: int, partitions: in
     if name == "quiet":
         while time.monotonic() - began < QUIET_SECONDS:
             time.sleep(1)
-            second()
+            count_second()
     else:
         requested = dict(RUNS[name])
         adaptive = requested.pop("adaptive", None)
@@ -142,7 +142,7 @@ def one(devcluster: DevCluster, load: Load, name: str, size: int, partitions: in
                 break
             assert time.monotonic() - began < 230, row
             time.sleep(1)
-            second()
+            count_second()
         assert row["state"] == "done", row["note"]
         copied = size
         comparison = part_of(devcluster, move)["compared"]
@@ -193,7 +193,7 @@ def main() -> int:
                 time.sleep(5)
                 for i, name in enumerate(arguments.runs):
                     target = next(b for b in (3, 2, 1) if b not in devcluster.partitions("cargo")[0]["replicas"])
-                    t = one(devcluster, load, name, arguments.bytes, arguments.partitions, target)
+                    t = measure_move(devcluster, load, name, arguments.bytes, arguments.partitions, target)
                     speed = (
                         ""
                         if not t.copied_bytes

@@ -24,7 +24,7 @@ from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_failover import Verifier
 from tests.faults.moves_matrix_modes import BROKERS, MODES, Copies
-from tests.faults.moves_matrix_seen import Key
+from tests.faults.moves_matrix_observed import Key
 
 VICTIMS = ("worker", "web", "controller", "source", "target", "zookeeper")
 RESUMED_SECONDS_MAX = 10.0
@@ -47,8 +47,8 @@ class Matrix:
     def __init__(self, devcluster: DevCluster, mode: Copies) -> None:
         self.devcluster, self.mode, self.seen = devcluster, mode, mode.seen
 
-    def one(self, moment: str, victim: str, source: int, target: int) -> Round:
-        wait_for(self.seen.settled, "a quiet cluster", 90)
+    def run_round(self, moment: str, victim: str, source: int, target: int) -> Round:
+        wait_for(self.seen.is_settled, "a quiet cluster", 90)
         before = self.seen.placements()
         wanted = {
             key: [target if b == source else b for b in replicas]
@@ -70,7 +70,7 @@ class Matrix:
         pids = wait_for(lambda: name in (p := self.seen.pids()) and p, f"{name} to run")
         killed = time.monotonic()
         os.kill(pids[name], signal.SIGKILL)
-        wait_for(lambda: self.seen.back(name, pids[name]), f"{name} to be restarted", 60)
+        wait_for(lambda: self.seen.is_replaced(name, pids[name]), f"{name} to be restarted", 60)
         back, trace = time.monotonic(), []
         pid = self.seen.pids().get(name)
         if moment == "pausing":
@@ -79,8 +79,8 @@ class Matrix:
         then = now = self.seen.progress(move_id)
         trace.append(f"first seen {time.monotonic() - back:.1f} {_short(then)}")
         since = back
-        if self.mode.waits(*then):
-            wait_for(lambda: self.mode.unblock(move_id) == "cut", "the cut", 150)
+        if self.mode.waits_for_operator(*then):
+            wait_for(lambda: self.mode.let_move_end(move_id) == "cut", "the cut", 150)
             since, then = time.monotonic(), self.seen.progress(move_id)
             trace.append(f"cut {since - back:.1f} {_short(then)}")
 
@@ -96,24 +96,24 @@ class Matrix:
         self.seen.unless_down(
             lambda: self.devcluster.post(f"moves/{move_id}/throttle", {"throttle_bytes_per_s": 100_000_000})
         )
-        done = wait_for(lambda: self._ended(move_id, trace, back), "the move's end", 150)
+        done = wait_for(lambda: self._end_of_move(move_id, trace, back), "the move's end", 150)
         ended = time.monotonic()
-        problems = self._judge(done, moment, before, wanted)
+        problems = self._find_problems(done, moment, before, wanted)
         if resumed - since > RESUMED_SECONDS_MAX:
             problems.append(f"continued after {resumed - since:.1f} s")
         alive = self.seen.pids()
         died = sorted(n for n in pids if alive.get(n) != (pid if n == name else pids[n]))
         problems += [f"{n} died without being a victim ({self.seen.last_words(n)})" for n in died]
-        problems += self.mode.after(move_id, done)
+        problems += self.mode.check_after_move(move_id, done)
         return Round(moment, victim, back - killed, resumed - since, ended - resumed, problems, "; ".join(trace))
 
-    def _ended(self, move_id: int, trace: list[str], back: float) -> dict[str, Any] | None:
-        move, counted = self.seen.move(move_id), _counted(self.seen.states(move_id))
+    def _end_of_move(self, move_id: int, trace: list[str], back: float) -> dict[str, Any] | None:
+        move, counted = self.seen.move(move_id), count_states(self.seen.states(move_id))
         if not trace[-1].endswith(counted):
             trace.append(f"{time.monotonic() - back:.1f} {counted}")
         if move and move["finished_at"]:
             return move
-        if did := self.mode.unblock(move_id):
+        if did := self.mode.let_move_end(move_id):
             trace.append(f"{time.monotonic() - back:.1f} {did}")
         return None
 
@@ -121,18 +121,18 @@ class Matrix:
         """Resumes a paused move. A pause lets copies in progress finish: without later partitions the move has ended meanwhile."""
         responses: list[object] = []
 
-        def resumed() -> bool:
+        def is_resumed() -> bool:
             response = self.seen.unless_down(lambda: self.devcluster.call("POST", f"moves/{move_id}/resume", {}))
             responses[:] = [response]
             move = self.seen.move(move_id)
             return bool(response and response[0] < 300) or bool(move and move["finished_at"])
 
         try:
-            wait_for(resumed, "to resume", 30)
+            wait_for(is_resumed, "to resume", 30)
         except AssertionError as e:
             raise AssertionError(f"{e}: {responses}, {self.seen.move(move_id)}") from e
 
-    def _judge(
+    def _find_problems(
         self, done: dict[str, Any], moment: str, before: dict[Key, tuple[list[int], int]], wanted: dict[Key, list[int]]
     ) -> list[str]:
         problems = []
@@ -158,10 +158,10 @@ class Matrix:
 
 def _short(progress: tuple[Any, ...]) -> str:
     state, ended, copied, finished, states = progress
-    return f"{state}, {ended} ended, {copied} bytes{', finished' if finished else ''}: {_counted(states)}"
+    return f"{state}, {ended} ended, {copied} bytes{', finished' if finished else ''}: {count_states(states)}"
 
 
-def _counted(states: list[str]) -> str:
+def count_states(states: list[str]) -> str:
     return " ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
 
 
@@ -197,9 +197,11 @@ def main() -> int:
                 for victim, moment in chosen * arguments.times:
                     if time.monotonic() - began > arguments.seconds:
                         break
-                    if mode.seen.ways(kind.weighed, target, source) > mode.seen.ways(kind.weighed, source, target):
+                    if mode.seen.movable_partition_count(
+                        kind.weighed, target, source
+                    ) > mode.seen.movable_partition_count(kind.weighed, source, target):
                         source, target = target, source
-                    row = matrix.one(moment, victim, source, target)
+                    row = matrix.run_round(moment, victim, source, target)
                     rounds.append(row)
                     print(
                         f"{victim:>10} {moment:<12} back {row.back_s:5.1f} s, continued after {row.resumed_s:4.1f} s, "

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_failover import PARTITIONS, Count, Verifier
-from tests.faults.moves_matrix_seen import Key, ObservedStates
+from tests.faults.moves_matrix_observed import Key, ObservedStates
 
 BROKERS = 4
 CARGO_PARTITIONS = 3
@@ -71,20 +71,22 @@ class Copies:
             self._wait(move_id, lambda: any(_compares(p) for p in self.seen.parts(move_id)), "a part to be compared")
             return
         if moment == "ending":
-            self._until(move_id, lambda m: m["percent"] > 85 or m["finished_at"], "the end to be near", 120)
+            self._wait_until(move_id, lambda m: m["percent"] > 85 or m["finished_at"], "the end to be near", 120)
             return
-        self._until(move_id, lambda m: (m["bytes_done"] or 0) > 200_000, "a part to be copied", 60)
+        self._wait_until(move_id, lambda m: (m["bytes_done"] or 0) > 200_000, "a part to be copied", 60)
         self._act(move_id, moment)
 
-    def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
+    def waits_for_operator(
+        self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]
+    ) -> bool:
         """True if the move's status shows that the move waits for its operator."""
         return False
 
-    def unblock(self, move_id: int) -> str:
+    def let_move_end(self, move_id: int) -> str:
         """One attempt of the operator's operation that lets the move end. Returns the name of the operation."""
         return ""
 
-    def after(self, move_id: int, done: dict[str, Any]) -> list[str]:
+    def check_after_move(self, move_id: int, done: dict[str, Any]) -> list[str]:
         """Further problems. Afterwards the cluster is ready for the next round."""
         if done["state"] != "done":
             return []
@@ -98,7 +100,7 @@ class Copies:
         if moment in VERBS:
             self.devcluster.post(f"moves/{move_id}/{VERBS[moment]}", {"comment": "matrix"})
 
-    def _until(self, move_id: int, condition: Callable[[dict[str, Any]], Any], what: str, seconds: float) -> None:
+    def _wait_until(self, move_id: int, condition: Callable[[dict[str, Any]], Any], what: str, seconds: float) -> None:
         self._wait(move_id, lambda: (m := self.seen.move(move_id)) and condition(m), what, seconds)
 
     def _wait(self, move_id: int, condition: Callable[[], Any], what: str, seconds: float = 60) -> None:
@@ -131,16 +133,18 @@ class TailMoves(Copies):
             return
         self._wait(move_id, lambda: set(self.seen.states(move_id)) == {"ready"}, "all parts to be ready")
         if moment in ("truncating", "joining", "ending", "rolling_back"):
-            self._cut(move_id)
+            self._delete_old_records(move_id)
             if moment != "truncating":
                 sought = {"verifying", "done"} if moment == "ending" else JOINED
                 self._wait(move_id, lambda: sought & set(self.seen.states(move_id)), f"a part to be one of {sought}")
         self._act(move_id, moment)
 
-    def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
+    def waits_for_operator(
+        self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]
+    ) -> bool:
         return state == "running" and set(states) == {"ready"}
 
-    def unblock(self, move_id: int) -> str:
+    def let_move_end(self, move_id: int) -> str:
         states, move = set(self.seen.states(move_id)), self.seen.move(move_id)
         if (
             not move
@@ -152,9 +156,9 @@ class TailMoves(Copies):
         preview = self.seen.unless_down(lambda: self.devcluster.get(f"moves/{move_id}/delete-records"))
         if not preview or not preview["parts"]:
             return ""
-        return "cut" if self.seen.unless_down(lambda: self._cut(move_id)) else "not cut"
+        return "cut" if self.seen.unless_down(lambda: self._delete_old_records(move_id)) else "not cut"
 
-    def _cut(self, move_id: int) -> bool:
+    def _delete_old_records(self, move_id: int) -> bool:
         """Deletes the old records as soon as the verifier's group has read and committed them."""
 
         def read() -> Any:
@@ -167,11 +171,11 @@ class TailMoves(Copies):
         self.devcluster.propose_and_approve("move.delete_records", str(move_id), {"confirm": confirm})
         return True
 
-    def after(self, move_id: int, done: dict[str, Any]) -> list[str]:
+    def check_after_move(self, move_id: int, done: dict[str, Any]) -> list[str]:
         self.verifier.begins |= {
             p["partition"]: p["delete_below"] for p in self.seen.parts(move_id) if p["delete_below"] is not None
         }
-        return super().after(move_id, done)
+        return super().check_after_move(move_id, done)
 
 
 class EarlyHandovers(TailMoves):
@@ -200,40 +204,46 @@ class EarlyHandovers(TailMoves):
             self._wait(move_id, lambda: sought & set(self.seen.states(move_id)), f"a part to be one of {sought}")
         self._act(move_id, moment)
 
-    def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
+    def waits_for_operator(
+        self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]
+    ) -> bool:
         return False
 
-    def unblock(self, move_id: int) -> str:
+    def let_move_end(self, move_id: int) -> str:
         """An early move hands over automatically."""
         return ""
 
-    def after(self, move_id: int, done: dict[str, Any]) -> list[str]:
-        problems = Copies.after(self, move_id, done) + self._read()
+    def check_after_move(self, move_id: int, done: dict[str, Any]) -> list[str]:
+        problems = Copies.check_after_move(self, move_id, done) + self._read()
         away = {k: self.home[k] for k, (replicas, _) in self.seen.placements().items() if replicas != self.home[k]}
         if away:
             self._move_back(away)
-        if self.seen.apart():
+        if self.seen.history_end_offsets():
             # A broker that was not in sync at the hand-over is no history replica, and the records it has copied since end no history.
             self._release_histories()
         return problems
 
     def _read(self) -> list[str]:
         """Reads all acknowledged records from the earliest offset."""
-        c: Count = self.verifier.judged(dict(self.verifier.acked))
-        return [f"read while {self.seen.apart()} lie apart: {c}"] if c.lost or c.doubled or c.disordered else []
+        c: Count = self.verifier.count_for(dict(self.verifier.acked))
+        return (
+            [f"read while {self.seen.history_end_offsets()} lie apart: {c}"]
+            if c.lost or c.doubled or c.disordered
+            else []
+        )
 
     def _move_back(self, wanted: dict[Key, list[int]]) -> None:
         parts = [{"topic": t, "partition": i, "replicas": to} for (t, i), to in sorted(wanted.items())]
         body = {"scope": {"kind": "partitions", "partitions": parts}, "start": True, "comment": "home"}
         move_id = self.devcluster.post("moves", body)["id"]
-        self._until(move_id, lambda m: m["state"] == "done", "the move back", 90)
+        self._wait_until(move_id, lambda m: m["state"] == "done", "the move back", 90)
 
     def _release_histories(self) -> None:
         acked = set(self.verifier.acked)
         wait_for(lambda: self.verifier.seen >= acked, "the readers", 90)
-        starts = self.seen.apart()
+        starts = self.seen.history_end_offsets()
 
-        def deleted() -> bool:
+        def is_deleted() -> bool:
             """Leaders may change meanwhile. librdkafka then repeats DeleteRecords neither itself nor at the new leader: it keeps the old leader in
             its cache, so each attempt has a client of its own."""
             admin = AdminClient(self.devcluster.client)
@@ -248,8 +258,8 @@ class EarlyHandovers(TailMoves):
                     self.verifier.begins[at.partition] = starts.pop((at.topic, at.partition))
             return not starts
 
-        wait_for(deleted, "the old records to be deleted", 60)
-        wait_for(lambda: not self.seen.apart(), "the histories to end", 60)
+        wait_for(is_deleted, "the old records to be deleted", 60)
+        wait_for(lambda: not self.seen.history_end_offsets(), "the histories to end", 60)
 
 
 MODES: dict[str, type[Copies]] = {"copy": Copies, "tail": TailMoves, "early": EarlyHandovers}

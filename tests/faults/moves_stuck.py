@@ -23,7 +23,7 @@ from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_moves import ALONE, Stream, part_of, produce_bytes
 from tests.faults.tail_move import fill
-from tests.faults.test_full_disk import full
+from tests.faults.test_full_disk import full_disk
 
 NAMED_SECONDS_MAX = {"will_not_finish": 60.0}
 NAMED_SECONDS_MAX_ELSE = 90.0
@@ -46,10 +46,10 @@ def started_with_data(
     devcluster.topic(name, partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [source]})
     produce_bytes(devcluster, name, SIZE)
     wait_for(lambda: (devcluster.partitions(name)[0]["size_bytes"] or 0) > SIZE, "the size to be known")
-    return started(devcluster, name, target, throttle, **more)
+    return start_move(devcluster, name, target, throttle, **more)
 
 
-def started(devcluster: DevCluster, name: str, target: int, throttle: int | None, **more: Any) -> int:
+def start_move(devcluster: DevCluster, name: str, target: int, throttle: int | None, **more: Any) -> int:
     scope = {"kind": "partitions", "partitions": [{"topic": name, "partition": 0, "replicas": [target]}]}
     body = {"scope": scope, "start": True, "throttle_bytes_per_s": throttle, "comment": "stuck", **more}
     return int(devcluster.post("moves", body)["id"])
@@ -85,7 +85,7 @@ def controller(devcluster: DevCluster) -> Iterator[Injected]:
     devcluster.topic("unordered", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
     for name in names:
         devcluster.manage("process", "stop", name)
-    yield started(devcluster, "unordered", 2, None), time.monotonic()
+    yield start_move(devcluster, "unordered", 2, None), time.monotonic()
     for name in names:
         devcluster.manage("process", "start", name)
 
@@ -96,7 +96,7 @@ def throttle(devcluster: DevCluster) -> Iterator[Injected]:
     devcluster.topic("strangled", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
     fill(devcluster, "strangled", SIZE)
     wait_for(lambda: (devcluster.partitions("strangled")[0]["size_bytes"] or 0) > SIZE, "the size to be known")
-    yield started(devcluster, "strangled", 2, 1_000), time.monotonic()
+    yield start_move(devcluster, "strangled", 2, 1_000), time.monotonic()
 
 
 @contextlib.contextmanager
@@ -104,7 +104,7 @@ def no_space(devcluster: DevCluster) -> Iterator[Injected]:
     move = started_with_data(devcluster, "too-large", 1, FULL_BROKER)
     some_is_copied(devcluster, move)
     at = time.monotonic()
-    with full(data_of(devcluster, FULL_BROKER)):
+    with full_disk(data_of(devcluster, FULL_BROKER)):
         yield move, at
 
 
@@ -122,7 +122,7 @@ def fetch_error(devcluster: DevCluster) -> Iterator[Injected]:
     with segment.open("r+b", buffering=0) as file:
         file.seek(place)
         file.write(bytes([data[place] ^ 0xFF]))
-        yield started(devcluster, name, 2, None), time.monotonic()
+        yield start_move(devcluster, name, 2, None), time.monotonic()
         file.seek(place)
         file.write(data[place : place + 1])
 
@@ -132,7 +132,7 @@ def will_not_finish(devcluster: DevCluster) -> Iterator[Injected]:
     devcluster.topic("outgrown", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
     produce_bytes(devcluster, "outgrown", 2_000_000)
     with Stream(devcluster, "outgrown", 200_000):
-        yield started(devcluster, "outgrown", 2, 20_000), time.monotonic()
+        yield start_move(devcluster, "outgrown", 2, 20_000), time.monotonic()
 
 
 @contextlib.contextmanager
@@ -198,7 +198,7 @@ def data_of(devcluster: DevCluster, broker_id: int) -> Path:
     return devcluster.folder / f"broker-{broker_id}" / "data"
 
 
-def named(devcluster: DevCluster, cause: str) -> tuple[float, float, str]:
+def measure_cause(devcluster: DevCluster, cause: str) -> tuple[float, float, str]:
     """(seconds until the cause was named, seconds from the repair to the move's end, the text of the cause)."""
     with SCENES[cause](devcluster) as (move, at):
         part = wait_for(
@@ -234,7 +234,7 @@ def main() -> int:
         devcluster = DevCluster(Path(name), "--brokers", "4")
         try:
             for cause in causes:
-                seconds, ended, note = named(devcluster, cause)
+                seconds, ended, note = measure_cause(devcluster, cause)
                 limit = NAMED_SECONDS_MAX.get(cause, NAMED_SECONDS_MAX_ELSE)
                 late += [cause] if seconds > limit else []
                 print(

@@ -87,7 +87,7 @@ class Network:
             _run("ip", "-n", name, "link", "set", "eth0", "up")
             _run("ip", "-n", name, "link", "set", "lo", "up")
 
-    def inside(self, broker_id: int) -> list[str]:
+    def command_prefix(self, broker_id: int) -> list[str]:
         """The command prefix that runs a command in that broker's namespace."""
         return ["ip", "netns", "exec", self._names[broker_id]]
 
@@ -115,14 +115,14 @@ class Network:
         """The link of that namespace goes up or down, as when a cable is pulled."""
         _run("ip", "link", "set", f"b{broker_id}", "up" if connected else "down")
 
-    def lossy(self, percent: int) -> None:
+    def lose_packets(self, percent: int) -> None:
         everybody = [HOME, *self._names]
         self.drop(*((a, b) for a in everybody for b in everybody if a != b), percent=percent)
 
     def restore(self) -> None:
         _run("nft", "flush", "ruleset")
 
-    def dropped(self) -> int:
+    def dropped_packets(self) -> int:
         """Packets dropped since the last change of the rules."""
         out = subprocess.run(["nft", "list", "ruleset"], check=True, capture_output=True, text=True).stdout.split()
         return sum(int(out[i + 1]) for i, word in enumerate(out) if word == "packets")
@@ -143,7 +143,7 @@ class NetworkedCluster(LocalCluster):
         return f"{SUBNET}.{broker_id}"
 
     @property
-    def hosts(self) -> str:
+    def zookeeper_connect(self) -> str:
         return f"{HOME_ADDRESS}:{self.zookeeper_port}"
 
     def start_zookeeper(self) -> None:
@@ -157,11 +157,11 @@ class NetworkedCluster(LocalCluster):
 
     def _spawn(self, name: str, command: list[str]) -> None:
         kind, _, number = name.partition("-")
-        super()._spawn(name, [*self.network.inside(int(number)), *command] if kind == "broker" else command)
+        super()._spawn(name, [*self.network.command_prefix(int(number)), *command] if kind == "broker" else command)
 
 
 @contextlib.contextmanager
-def networked(folder: Path, **settings: str) -> Iterator[NetworkedCluster]:
+def networked_cluster(folder: Path, **settings: str) -> Iterator[NetworkedCluster]:
     with own_namespace(), contextlib.ExitStack() as ends:
         network = Network((1, 2, 3))
         ends.callback(network.close)

@@ -30,10 +30,10 @@ class RawConnection:
         self._socket.sendall(framing.encode_request(api, version, 1, "raw", body))
 
     def receive(self, api: ApiKey, version: int) -> Any:
-        length = int.from_bytes(self._exactly(4), "big")
-        return framing.decode_response(api, version, memoryview(self._exactly(length)))[1]
+        length = int.from_bytes(self._read_exactly(4), "big")
+        return framing.decode_response(api, version, memoryview(self._read_exactly(length)))[1]
 
-    def _exactly(self, count: int) -> bytes:
+    def _read_exactly(self, count: int) -> bytes:
         out = b""
         while len(out) < count:
             more = self._socket.recv(count - len(out))
@@ -58,7 +58,7 @@ class RawConnection:
         )
         self.send(ApiKey.PRODUCE, PRODUCE_VERSION, body)
 
-    def produced(self) -> Any:
+    def receive_produce_response(self) -> Any:
         """The partition response of partition 0: error_code, base_offset and the other fields."""
         return self.receive(ApiKey.PRODUCE, PRODUCE_VERSION).responses[0].partition_responses[0]
 
@@ -67,7 +67,7 @@ class RawConnection:
         deadline = time.monotonic() + 60
         while True:
             self.send_produce(name, values, -1, **producer)
-            response = self.produced()
+            response = self.receive_produce_response()
             if response.error_code not in NOT_YET_KNOWN or time.monotonic() > deadline:
                 return response
             time.sleep(0.1)

@@ -61,19 +61,19 @@ class IsrWatch(threading.Thread):
         self.join(10)
 
 
-def restarted(devcluster: DevCluster, body: dict[str, Any], seconds: float) -> dict[str, Any]:
+def run_rolling_restart(devcluster: DevCluster, body: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Starts a rolling restart over REST and waits for its end."""
     made = devcluster.post("restarts", body)
 
-    def over() -> dict[str, Any] | None:
+    def finished_row() -> dict[str, Any] | None:
         row: dict[str, Any] = devcluster.get(f"restarts/{made['id']}")
         return row if row["finished_at"] else None
 
-    row: dict[str, Any] = wait_for(over, f"the rolling restart's end ({made['id']})", seconds)
+    row: dict[str, Any] = wait_for(finished_row, f"the rolling restart's end ({made['id']})", seconds)
     return row
 
 
-def settled(devcluster: DevCluster) -> bool:
+def is_settled(devcluster: DevCluster) -> bool:
     o = devcluster.get("overview")
     return bool(o["health"]["word"] == "healthy" and (o["age_s"] or 99) < 5)
 
@@ -90,7 +90,7 @@ def main() -> int:
             devcluster.topic(
                 TOPIC, partitions=PARTITIONS, replication_factor=3, configs={"min.insync.replicas": str(MIN_INSYNC)}
             )
-            wait_for(lambda: settled(devcluster), "a quiet cluster", 90)
+            wait_for(lambda: is_settled(devcluster), "a quiet cluster", 90)
             verifier = Verifier(devcluster, TOPIC, arguments.rate)  # type: ignore[arg-type]  # of a cluster it wants the address only
             watch = IsrWatch(devcluster, verifier)
             verifier.progress("before the restart", arguments.rate)
@@ -98,7 +98,7 @@ def main() -> int:
             for n in range(arguments.rounds):
                 before = devcluster.pids()
                 began = time.monotonic()
-                row = restarted(devcluster, {"comment": "make rolling-restart"}, 180)
+                row = run_rolling_restart(devcluster, {"comment": "make rolling-restart"}, 180)
                 took = time.monotonic() - began
                 after = devcluster.pids()
                 same = [b for b in before if b.startswith("broker-") and before[b] == after.get(b)]

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from tests.cluster.local import LocalCluster, wait_for
-from tests.cluster.test_failover import Verifier, verified
-from tests.faults.scene import freeze, recovered, thaw
+from tests.cluster.test_failover import Verifier, verifier_with_topic
+from tests.faults.scene import freeze, thaw, wait_until_recovered
 
 SETTINGS = {"replica.lag.time.max.ms": "2000", "replica.high.watermark.checkpoint.interval.ms": "500"}
 
@@ -31,7 +31,7 @@ class Rounds:
         self.with_probes = 0
         self.done: dict[str, int] = {}
 
-    def one(self) -> str:
+    def run_round(self) -> str:
         faults = (
             self.kill_a_broker,
             self.kill_two,
@@ -44,7 +44,7 @@ class Rounds:
         self.with_probes += self.cluster.probes
         time.sleep(self.random.uniform(0, 1.5))  # a random moment of the load
         fault()
-        recovered(self.cluster)
+        wait_until_recovered(self.cluster)
         self.verifier.progress(f"after {fault.__name__}", 500)
         self.done[fault.__name__] = self.done.get(fault.__name__, 0) + 1
         return fault.__name__
@@ -81,12 +81,12 @@ class Rounds:
     def change_controllers(self) -> None:
         self.cluster.stop_controller()
         time.sleep(self.random.choice((0, 2)))
-        self.cluster.probes = drawn(self.random)
+        self.cluster.probes = is_heads(self.random)
         self.cluster.start_controller()
         wait_for(lambda: self.cluster.controller is not None and self.cluster.controller.core.acting, "a controller")
 
 
-def drawn(dice: random.Random) -> bool:
+def is_heads(dice: random.Random) -> bool:
     return dice.random() < 0.5
 
 
@@ -98,15 +98,15 @@ def main() -> int:
     began, dice = time.monotonic(), random.Random(arguments.seed)
     with tempfile.TemporaryDirectory(prefix="weir-faults-") as folder, contextlib.ExitStack() as stack:
         cluster = LocalCluster(Path(folder), 3, SETTINGS)
-        cluster.probes = drawn(dice)
+        cluster.probes = is_heads(dice)
         stack.enter_context(cluster)
-        verifier = verified(cluster, RECORDS_PER_SECOND)
+        verifier = verifier_with_topic(cluster, RECORDS_PER_SECOND)
         rounds = Rounds(cluster, verifier, dice)
         failure = ""
         try:
             verifier.progress("before the first fault")
             for number in range(1, arguments.rounds + 1):
-                name = rounds.one()
+                name = rounds.run_round()
                 print(f"round {number}: {name}, {len(verifier.acked)} acknowledged", flush=True)
         except AssertionError as e:
             failure = str(e)

@@ -1,6 +1,6 @@
 """Helpers of the fault tests: topics, acknowledged writes, frozen and killed processes, and the final check.
 
-The final check is `whole`: every replica in the ISR, all logs equal byte for byte with the acknowledged records in order and without duplicates, and
+The final check is `check_records`: every replica in the ISR, all logs equal byte for byte with the acknowledged records in order and without duplicates, and
 a client reads the same. Does not check the indexes (a sequential read does not use them for each offset).
 """
 
@@ -51,7 +51,7 @@ def create(
         else NewTopic(name, 1, cluster.count, config=settings)
     )
 
-    def requested() -> bool:
+    def is_requested() -> bool:
         try:
             admin.create_topics([topic])[name].result(30)
         except KafkaException as e:  # a broker that has just lost ZooKeeper, or a lost response to a first attempt
@@ -62,7 +62,7 @@ def create(
             return False
         return True
 
-    wait_for(requested, f"{name} to be created")
+    wait_for(is_requested, f"{name} to be created")
     wait_for(lambda: cluster.image.topic_named(name) and leader(cluster, name) >= 0, f"a leader of {name}")
 
 
@@ -167,7 +167,7 @@ def wait_for_equal_logs(cluster: LocalCluster, name: str) -> bytes:
     return wait_for(equal, f"replicas of {name} equal byte for byte")[0]  # type: ignore[no-any-return]
 
 
-def whole(cluster: LocalCluster, name: str, written: Sequence[str]) -> None:
+def check_records(cluster: LocalCluster, name: str, written: Sequence[str]) -> None:
     """No acknowledged record is lost, duplicated or reordered on any replica; see the module docstring."""
     assert values_of(wait_for_equal_logs(cluster, name)) == list(written)
     assert read(cluster, name) == list(written)
@@ -186,7 +186,7 @@ def all_in_sync(cluster: LocalCluster) -> bool:
     return all(len(p.isr) == len(p.replicas) and p.leader >= 0 for _, _, p in cluster.image.each_partition())
 
 
-def recovered(cluster: LocalCluster) -> None:
+def wait_until_recovered(cluster: LocalCluster) -> None:
     """Waits until every broker is live and every partition has a leader and a full ISR, without an intervention."""
     for i in cluster.ports:
         wait_for(lambda i=i: cluster.listening(i) and is_registered(cluster, i), f"broker {i} in the metadata log")  # type: ignore[misc]
@@ -210,7 +210,7 @@ def is_registered(cluster: LocalCluster, broker_id: int) -> bool:
     return last.start() > log.rfind(log_phrases.METADATA_LOADED) and epoch == cluster.image.broker_epoch(broker_id)
 
 
-def healed(cluster: LocalCluster, *, delete_topics: bool = False) -> LocalCluster:
+def heal_cluster(cluster: LocalCluster, *, delete_topics: bool = False) -> LocalCluster:
     """A shared cluster, ready for the next test whatever state the previous test has left. `delete_topics`: without the topics of earlier tests. A
     test that puts an older disk under a broker takes their only replica offline for good."""
     for name in cluster.processes:
@@ -224,7 +224,7 @@ def healed(cluster: LocalCluster, *, delete_topics: bool = False) -> LocalCluste
         names = {name for name, row in cluster.rows.topics.items() if not row.deleted} - set(cluster.internal_topics)
         cluster.rows.delete_topics(names)
         wait_for(lambda: not any(cluster.image.topic_named(n) for n in names), "the deletion of earlier topics")
-    recovered(cluster)
+    wait_until_recovered(cluster)
     return cluster
 
 

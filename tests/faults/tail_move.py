@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
-from tests.cluster.test_moves import Ledger, other, part_of, replicas
+from tests.cluster.test_moves import Ledger, other_placement, part_of, replicas
 
 TOPIC = "leaves"
 RECORD = 100_000
@@ -76,8 +76,8 @@ def read_since(devcluster: DevCluster, topic: str, first: int, count: int) -> di
     return out
 
 
-def one(devcluster: DevCluster, topic: str, mode: str, size: int) -> MoveResult:
-    leader, wanted = int(devcluster.partitions(topic)[0]["leader"]), other(devcluster, topic)
+def measure_move(devcluster: DevCluster, topic: str, mode: str, size: int) -> MoveResult:
+    leader, wanted = int(devcluster.partitions(topic)[0]["leader"]), other_placement(devcluster, topic)
     target = wanted[0]
     old = wait_for(lambda: (n := on_disk(devcluster, topic, leader)) >= size and n, "the old records on the disk", 60)
     scope = {"kind": "partitions", "partitions": [{"topic": topic, "partition": 0, "replicas": wanted}]}
@@ -97,13 +97,13 @@ def one(devcluster: DevCluster, topic: str, mode: str, size: int) -> MoveResult:
             time.sleep(5)
         copied = 0
 
-        def ended() -> Any:
+        def finished_move() -> Any:
             nonlocal copied
             copied = max(copied, on_disk(devcluster, topic, target))
             m = devcluster.get(f"moves/{move}")
             return m if m["finished_at"] else None
 
-        done = wait_for(ended, "the move's end", 3_600)
+        done = wait_for(finished_move, "the move's end", 3_600)
         assert done["state"] == "done", done["note"]
     seconds = time.monotonic() - began
     assert replicas(devcluster, topic) == wanted and not ledger.failed
@@ -130,7 +130,7 @@ def main() -> int:
             )
             fill(devcluster, TOPIC, arguments.bytes)
             for mode in arguments.modes:
-                s = one(devcluster, TOPIC, mode, arguments.bytes)
+                s = measure_move(devcluster, TOPIC, mode, arguments.bytes)
                 print(
                     f"{s.mode}: {s.old_bytes / 1e6:,.1f} MB of old records; the new broker got {s.copied_bytes / 1e6:,.1f} MB, "
                     f"written meanwhile {s.written_bytes / 1e6:,.1f} MB; {s.seconds:.0f} s; {s.acknowledged} records acknowledged since its start, each found exactly one time",

@@ -211,7 +211,7 @@ def test_r20_an_acknowledged_commit_survives_its_coordinator(tmp_path: Path) -> 
             c.kill(f"broker-{victim}")
             wait_for(commit, "a commit after the coordinator's death")
             confirmed = acknowledged
-            found = wait_for(lambda: _committed(settings, partition), "the committed offset")
+            found = wait_for(lambda: committed_offset(settings, partition), "the committed offset")
             assert confirmed <= found <= number, f"acknowledged up to {confirmed}, asked up to {number}, kept {found}"
             c.start_broker(victim)
             wait_for(lambda: all(len(p.isr) == 3 for _, _, p in c.image.each_partition()), "the full ISR")
@@ -224,7 +224,7 @@ def coordinator(cluster: LocalCluster, group: str) -> int:
     return topic.partitions[partition_of(group, topic.partition_count)].leader
 
 
-def _committed(settings: dict[str, object], partition: TopicPartition) -> int:
+def committed_offset(settings: dict[str, object], partition: TopicPartition) -> int:
     reader = Consumer(settings)
     try:
         return int(reader.committed([partition], timeout=10)[0].offset)

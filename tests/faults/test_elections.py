@@ -28,31 +28,31 @@ from tests.faults.raw import RawConnection
 from tests.faults.scene import (
     LogLines,
     attempt,
+    check_records,
     cluster,
     create,
-    healed,
+    heal_cluster,
     leader,
     produce,
-    recovered,
     state,
     values_of,
     wait_for_equal_logs,
-    whole,
+    wait_until_recovered,
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     settings = {"replica.high.watermark.checkpoint.interval.ms": "200", "replica.lag.time.max.ms": "3000"}
     with cluster(tmp_path_factory.mktemp("elections"), 3, **settings) as running:
         yield running
 
 
 @pytest.fixture
-def c(shared: LocalCluster) -> LocalCluster:
-    return healed(shared, delete_topics=True)
+def c(shared_cluster: LocalCluster) -> LocalCluster:
+    return heal_cluster(shared_cluster, delete_topics=True)
 
 
 def numbers(prefix: str, count: int) -> list[str]:
@@ -82,9 +82,9 @@ def test_r5_a_leader_with_a_wiped_disk_neither_leads_nor_halts_the_others(c: Loc
     c.start_broker(2)
     wait_for(lambda: leader(c, "r5") == 2, "an ISR member to lead")
     c.start_broker(3)
-    recovered(c)
+    wait_until_recovered(c)
     assert all(c.processes[f"broker-{i}"].poll() is None for i in c.ports)
-    whole(c, "r5", written)
+    check_records(c, "r5", written)
     assert values_of(wait_for_equal_logs(c, "r5-unclean")) == []
 
 
@@ -96,7 +96,7 @@ def test_r11_the_last_isr_member_loses_its_tail_and_no_committed_record_is_lost(
     older = c.folder / "older"
     shutil.copytree(c.folder / "data-1", older)
     c.start_broker(1)
-    recovered(c)
+    wait_until_recovered(c)
     wait_for(lambda: leader(c, "r11") == 1, "the preferred leader to lead again")
     produce(c, "r11", numbers("b", 20))
     c.kill("broker-2")
@@ -111,8 +111,8 @@ def test_r11_the_last_isr_member_loses_its_tail_and_no_committed_record_is_lost(
     assert leader(c, "r11") == -1, "it leads without records that it had acknowledged"
     c.start_broker(2)
     c.start_broker(3)
-    recovered(c)
-    whole(c, "r11", numbers("a", 20) + numbers("b", 20))
+    wait_until_recovered(c)
+    check_records(c, "r11", numbers("a", 20) + numbers("b", 20))
 
 
 def after_a_power_cut(folder: Path) -> None:
@@ -142,7 +142,7 @@ def test_r19_an_unclean_election_happens_only_if_allowed_and_its_loss_is_reporte
     assert "unclean leader election: broker 2 was elected" in reported[0].text
     log_lines = LogLines(c, "broker-1")
     c.start_broker(1)
-    recovered(c)
+    wait_until_recovered(c)
     log_lines.wait(f"{log_phrases.TRUNCATED}unclean-0 end=15 new_end=10")
     (lost,) = truncations(c, 1)
     assert (lost.first_offset, lost.end_offset, lost.high_watermark) == (10, 15, 15)
@@ -166,7 +166,7 @@ def test_r12_the_end_offset_that_a_consumer_sees_never_goes_back(c: LocalCluster
     produce(c, "r12", ["first"])
     stop, reported, read = threading.Event(), [1], []
 
-    def look() -> None:
+    def watch_end_offset() -> None:
         consumer = Consumer({"bootstrap.servers": c.bootstrap, "group.id": "r12", "log_level": 0})
         consumer.assign([TopicPartition("r12", 0, 0)])
         while not stop.is_set():
@@ -177,7 +177,7 @@ def test_r12_the_end_offset_that_a_consumer_sees_never_goes_back(c: LocalCluster
             read.extend(m.offset() for m in consumer.consume(100, 0.05) if not m.error())
         consumer.close()
 
-    looking = threading.Thread(target=look)
+    looking = threading.Thread(target=watch_end_offset)
     looking.start()
     written = ["first"]
     for turn in range(2):
@@ -187,13 +187,13 @@ def test_r12_the_end_offset_that_a_consumer_sees_never_goes_back(c: LocalCluster
         c.kill(f"broker-{dead}")
         produce(c, "r12", written[-100:], enable_idempotence=True)
         c.start_broker(dead)
-        recovered(c)
+        wait_until_recovered(c)
     wait_for(lambda: len(read) >= len(written), "the consumer to have read all")
     stop.set()
     looking.join(30)
     assert reported == sorted(reported), "the end offset went back"
     assert read == list(range(len(written)))
-    whole(c, "r12", written)
+    check_records(c, "r12", written)
 
 
 def test_r13_a_producers_state_survives_the_deletion_of_its_records(c: LocalCluster) -> None:
@@ -209,7 +209,7 @@ def test_r13_a_producers_state_survives_the_deletion_of_its_records(c: LocalClus
     assert next(iter(deleted.values())).result(30).low_watermark == 60
     c.kill("broker-1")
     c.start_broker(1)
-    recovered(c)
+    wait_until_recovered(c)
     client = RawConnection(c, 1)
     response = client.produce("r13", ["x" * 1000], **me, base_sequence=59)
     assert (response.error_code, response.base_offset) == (ErrorCode.NONE, 59), "the duplicate was not recognised"
@@ -243,6 +243,6 @@ def test_every_partition_survives_the_loss_of_one_failure_domain(tmp_path: Path)
             produce(c, name, numbers("meanwhile", 20))
         c.start_broker(1)
         c.start_broker(2)
-        recovered(c)
+        wait_until_recovered(c)
         for name in names:
-            whole(c, name, numbers("before", 20) + numbers("meanwhile", 20))
+            check_records(c, name, numbers("before", 20) + numbers("meanwhile", 20))

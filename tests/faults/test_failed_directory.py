@@ -14,7 +14,7 @@ import pytest
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
 from tests.faults.loop_disk import LoopDisk
-from tests.faults.scene import LogLines, create, leader, produce, read, recovered, state
+from tests.faults.scene import LogLines, create, leader, produce, read, state, wait_until_recovered
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 BROKER = 1
@@ -59,7 +59,7 @@ def test_a_failed_disk_loses_no_record_and_its_replicas_recover_after_a_remount(
         disk.unmount()
         disk.mount()
         c.start_broker(BROKER)
-        recovered(c)
+        wait_until_recovered(c)
         for name in names:
             expected = [f"{name}-{when}{i}" for when in ("before", "meanwhile") for i in range(50)]
             assert read(c, name) == expected

@@ -19,14 +19,14 @@ from tests.cluster.local import LocalCluster, wait_for
 from tests.faults.scene import (
     LogLines,
     attempt,
+    check_records,
     cluster,
     create,
-    healed,
+    heal_cluster,
     leader,
     produce,
-    recovered,
     state,
-    whole,
+    wait_until_recovered,
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -50,19 +50,19 @@ def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def shared(small_disk: Path) -> Iterator[LocalCluster]:
+def shared_cluster(small_disk: Path) -> Iterator[LocalCluster]:
     settings = {"replica.high.watermark.checkpoint.interval.ms": "200", "replica.lag.time.max.ms": "2000"}
     with cluster(small_disk, 3, **settings) as running:
         yield running
 
 
 @pytest.fixture
-def c(shared: LocalCluster) -> LocalCluster:
-    return healed(shared)
+def c(shared_cluster: LocalCluster) -> LocalCluster:
+    return heal_cluster(shared_cluster)
 
 
 @contextlib.contextmanager
-def full(folder: Path) -> Iterator[None]:
+def full_disk(folder: Path) -> Iterator[None]:
     """A file outside the broker's data takes all free space, and space that is freed meanwhile."""
     ballast, over = folder / "ballast", threading.Event()
 
@@ -88,7 +88,7 @@ def full(folder: Path) -> Iterator[None]:
         ballast.unlink()
 
 
-def checkpointed(c: LocalCluster) -> int:
+def checkpointed_offset(c: LocalCluster) -> int:
     lines = (c.folder / f"data-{FULL_BROKER}" / "meta.properties").read_text().splitlines()
     return int(dict(line.split("=", 1) for line in lines)["metadata.seq"])
 
@@ -102,15 +102,15 @@ def test_a_follower_with_a_full_disk_leaves_the_isr_and_catches_up_when_there_is
     written = records("follower", 0, 200)
     produce(c, "follower", written)
     log_lines = LogLines(c, f"broker-{FULL_BROKER}")
-    with full(c.folder / f"data-{FULL_BROKER}"):
+    with full_disk(c.folder / f"data-{FULL_BROKER}"):
         more = records("follower", 200, 200)
         produce(c, "follower", more)  # acknowledged by the two brokers with free space
         log_lines.wait(f"{log_phrases.APPENDS_SUSPENDED}follower-0", log_phrases.NO_SPACE)
         assert FULL_BROKER not in state(c, "follower").isr_ids
         assert c.processes[f"broker-{FULL_BROKER}"].poll() is None, "the broker exited"
     log_lines.wait(f"{log_phrases.APPENDS_RESUMED}follower-0")
-    recovered(c)
-    whole(c, "follower", written + more)
+    wait_until_recovered(c)
+    check_records(c, "follower", written + more)
     assert len(log_lines.lines(log_phrases.APPENDS_SUSPENDED, "follower-0")) == 1
 
 
@@ -119,9 +119,9 @@ def test_a_leader_with_a_full_disk_acknowledges_nothing_and_continues_when_there
     written = records("leader", 0, 200)
     produce(c, "leader", written)
     # A checkpoint that cannot be written is logged once: the checkpoint of an earlier full disk must have succeeded.
-    wait_for(lambda: checkpointed(c) == c.image.seq, "the checkpoint of the applied metadata offset")
+    wait_for(lambda: checkpointed_offset(c) == c.image.seq, "the checkpoint of the applied metadata offset")
     log_lines = LogLines(c, f"broker-{FULL_BROKER}")
-    with full(c.folder / f"data-{FULL_BROKER}"):
+    with full_disk(c.folder / f"data-{FULL_BROKER}"):
         assert attempt(c, "leader", [TOO_LARGE], message_timeout_ms=2_000), (
             "a write without disk space was acknowledged"
         )
@@ -134,16 +134,16 @@ def test_a_leader_with_a_full_disk_acknowledges_nothing_and_continues_when_there
     produce(c, "leader", more)
     assert log_lines.lines(f"{log_phrases.APPENDS_RESUMED}leader-0")
     produce(c, "born-full", ["first"])
-    recovered(c)
-    whole(c, "born-full", ["first"])
-    whole(c, "leader", written + more)
+    wait_until_recovered(c)
+    check_records(c, "born-full", ["first"])
+    check_records(c, "leader", written + more)
 
 
 def test_a_broker_killed_with_a_full_disk_restarts_and_recovers_when_there_is_space(c: LocalCluster) -> None:
     create(c, "killed", min_insync=2, replicas=(1, 2, 3))
     written = records("killed", 0, 200)
     produce(c, "killed", written)
-    with full(c.folder / f"data-{FULL_BROKER}"):
+    with full_disk(c.folder / f"data-{FULL_BROKER}"):
         assert attempt(c, "killed", [TOO_LARGE], message_timeout_ms=1_000)
         c.kill(f"broker-{FULL_BROKER}")
         wait_for(lambda: leader(c, "killed") not in (-1, FULL_BROKER), "a leader with free space")
@@ -153,5 +153,5 @@ def test_a_broker_killed_with_a_full_disk_restarts_and_recovers_when_there_is_sp
         c.start_broker(FULL_BROKER)
         log_lines.wait(f"{log_phrases.APPENDS_SUSPENDED}killed-0", log_phrases.NO_SPACE)
     log_lines.wait(f"{log_phrases.APPENDS_RESUMED}killed-0")
-    recovered(c)
-    whole(c, "killed", written + more)
+    wait_until_recovered(c)
+    check_records(c, "killed", written + more)

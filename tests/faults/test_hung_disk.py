@@ -13,7 +13,7 @@ from brokerd.storage.probe_file import PROBE_FILE
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
 from tests.faults.loop_disk import LoopDisk
-from tests.faults.scene import LogLines, create, leader, produce, read, recovered, state
+from tests.faults.scene import LogLines, create, leader, produce, read, state, wait_until_recovered
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 BROKER = 1
@@ -47,7 +47,7 @@ def test_leaders_leave_a_hung_disk_and_the_other_directory_is_served(tmp_path: P
         assert len(lost) > URGENT_THREADS and kept and sorted(lost + kept) == sorted(names)
         wait_for(lambda: (second / PROBE_FILE).exists(), "the first probe")
         process, log_lines = c.processes[f"broker-{BROKER}"], LogLines(c, f"broker-{BROKER}")
-        with disk.hang(process.pid):
+        with disk.slow_writes(process.pid):
             for name in lost:  # the flush of the leader hangs: acknowledged by the next leader
                 produce(c, name, [f"{name}-meanwhile{i}" for i in range(20)])
                 assert leader(c, name) in (2, 3)
@@ -65,7 +65,7 @@ def test_leaders_leave_a_hung_disk_and_the_other_directory_is_served(tmp_path: P
             assert process.poll() is None, "the broker ended with one hung disk"
         c.kill(f"broker-{BROKER}", signal.SIGTERM)
         c.start_broker(BROKER)
-        recovered(c)
+        wait_until_recovered(c)
         for name in names:
             assert read(c, name) == [f"{name}-{when}{i}" for when in ("before", "meanwhile") for i in range(20)]
             wait_for(lambda name=name: set(state(c, name).isr_ids) == {1, 2, 3}, f"{name} in sync")  # type: ignore[misc]

@@ -12,8 +12,17 @@ import pytest
 
 from tests.cluster.local import wait_for
 from tests.faults import namespaces
-from tests.faults.namespaces import HOME, NetworkedCluster, networked
-from tests.faults.scene import LogLines, create, healed, leader, produce, recovered, state, whole
+from tests.faults.namespaces import HOME, NetworkedCluster, networked_cluster
+from tests.faults.scene import (
+    LogLines,
+    check_records,
+    create,
+    heal_cluster,
+    leader,
+    produce,
+    state,
+    wait_until_recovered,
+)
 
 pytestmark = [
     pytest.mark.cluster,
@@ -23,16 +32,16 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkedCluster]:
-    with networked(tmp_path_factory.mktemp("networks")) as running:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkedCluster]:
+    with networked_cluster(tmp_path_factory.mktemp("networks")) as running:
         yield running
 
 
 @pytest.fixture
-def c(shared: NetworkedCluster) -> NetworkedCluster:
-    shared.network.restore()
-    healed(shared)
-    return shared
+def c(shared_cluster: NetworkedCluster) -> NetworkedCluster:
+    shared_cluster.network.restore()
+    heal_cluster(shared_cluster)
+    return shared_cluster
 
 
 def test_an_isolated_leader_is_replaced_and_returns_as_a_follower(c: NetworkedCluster) -> None:
@@ -43,11 +52,11 @@ def test_an_isolated_leader_is_replaced_and_returns_as_a_follower(c: NetworkedCl
     c.network.isolate(1)
     wait_for(lambda: leader(c, "alone") in (2, 3), "another leader")
     produce(c, "alone", ["meanwhile1", "meanwhile2"], bootstrap_servers=f"{c.address(2)}:{c.ports[2]}")
-    assert c.network.dropped() > 0
+    assert c.network.dropped_packets() > 0
     c.network.restore()
-    recovered(c)
+    wait_until_recovered(c)
     assert c.processes["broker-1"].pid == process
-    whole(c, "alone", [*written, "meanwhile1", "meanwhile2"])
+    check_records(c, "alone", [*written, "meanwhile1", "meanwhile2"])
 
 
 @pytest.mark.parametrize("way", [(1, 2), (2, 1)], ids=["responses", "requests"])
@@ -59,10 +68,10 @@ def test_a_one_way_link_costs_isr_membership_and_no_record(c: NetworkedCluster, 
     c.network.drop(way)
     wait_for(lambda: set(state(c, name).isr_ids) == {1, 3}, "the follower to leave the ISR")
     produce(c, name, ["meanwhile"])
-    assert leader(c, name) == 1 and c.network.dropped() > 0
+    assert leader(c, name) == 1 and c.network.dropped_packets() > 0
     c.network.restore()
-    recovered(c)
-    whole(c, name, ["before", "meanwhile"])
+    wait_until_recovered(c)
+    check_records(c, name, ["before", "meanwhile"])
 
 
 def test_a_follower_behind_an_isolated_leader_follows_the_next_one(c: NetworkedCluster) -> None:
@@ -77,25 +86,25 @@ def test_a_follower_behind_an_isolated_leader_follows_the_next_one(c: NetworkedC
     wait_for(lambda: set(state(c, "behind").isr_ids) == {2, 3}, "the other follower to follow it")
     produce(c, "behind", ["after"], bootstrap_servers=f"{c.address(3)}:{c.ports[3]}")
     c.network.restore()
-    recovered(c)
-    whole(c, "behind", ["before", "two have it", "after"])
+    wait_until_recovered(c)
+    check_records(c, "behind", ["before", "two have it", "after"])
 
 
 def test_a_network_that_loses_one_packet_in_twenty_loses_no_record(c: NetworkedCluster) -> None:
     """Under load, and with a kill of the leader."""
     create(c, "lossy", min_insync=2, replicas=(1, 2, 3))
-    c.network.lossy(5)
+    c.network.lose_packets(5)
     first, second = [f"a{i}" for i in range(3_000)], [f"b{i}" for i in range(3_000)]
     produce(c, "lossy", first)
     log_lines = LogLines(c, "broker-2")
     c.kill("broker-1")
     produce(c, "lossy", second)
-    assert leader(c, "lossy") in (2, 3) and c.network.dropped() > 5
+    assert leader(c, "lossy") in (2, 3) and c.network.dropped_packets() > 5
     c.network.restore()
     c.start_broker(1)
-    recovered(c)
+    wait_until_recovered(c)
     assert not log_lines.lines("Traceback")
-    whole(c, "lossy", [*first, *second])
+    check_records(c, "lossy", [*first, *second])
 
 
 def test_a_broker_whose_packets_to_zookeeper_are_lost_leaves_the_isr_and_joins_it_again(c: NetworkedCluster) -> None:
@@ -107,6 +116,6 @@ def test_a_broker_whose_packets_to_zookeeper_are_lost_leaves_the_isr_and_joins_i
     wait_for(lambda: leader(c, "unreachable") in (2, 3), "another leader")
     produce(c, "unreachable", ["meanwhile"], bootstrap_servers=f"{c.address(2)}:{c.ports[2]}")
     c.network.restore()
-    recovered(c)
+    wait_until_recovered(c)
     assert c.image.broker_epoch(1) != before
-    whole(c, "unreachable", ["before", "meanwhile"])
+    check_records(c, "unreachable", ["before", "meanwhile"])

@@ -13,7 +13,7 @@ import pytest
 
 from brokerd.cluster.broker_lives import DirectoryDoubt
 from tests.cluster.local import LocalCluster, wait_for
-from tests.faults.scene import cluster, create, leader, produce, state, whole
+from tests.faults.scene import check_records, cluster, create, leader, produce, state
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -65,4 +65,4 @@ def test_an_older_directory_put_back_loses_no_acknowledged_record(
         reports = [r.text for r in c.rows.reports if str(r.subject) == "broker 2"]
         assert any(f"reason={doubt}" in text for text in reports), reports
         c.start_broker(1)
-        whole(c, "older", [*first, *second])
+        check_records(c, "older", [*first, *second])

@@ -22,19 +22,19 @@ from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
 from tests.faults.scene import (
     LogLines,
+    check_records,
     cluster,
     create,
     folder_of,
-    healed,
+    heal_cluster,
     high_watermark_on_disk,
     leader,
     produce,
-    recovered,
     segments,
     state,
     values_of,
     wait_for_equal_logs,
-    whole,
+    wait_until_recovered,
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -46,15 +46,15 @@ UNVOUCHED = 100
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     settings = {"replica.high.watermark.checkpoint.interval.ms": "200", "replica.lag.time.max.ms": "10000"}
     with cluster(tmp_path_factory.mktemp("storage"), 3, **settings) as running:
         yield running
 
 
 @pytest.fixture
-def c(shared: LocalCluster) -> LocalCluster:
-    return healed(shared)
+def c(shared_cluster: LocalCluster) -> LocalCluster:
+    return heal_cluster(shared_cluster)
 
 
 def written_topics(c: LocalCluster, *names: str) -> dict[str, list[str]]:
@@ -64,7 +64,10 @@ def written_topics(c: LocalCluster, *names: str) -> dict[str, list[str]]:
         create(c, name, min_insync=2, segment_bytes=SEGMENT_BYTES, index_interval_bytes=1024)
         produce(c, name, values[:UNVOUCHED], batch_num_messages=1)
     folders = [folder_of(c, i, name) for i in c.ports for name in names]
-    wait_for(lambda: all(trusted_offset(f) >= int(active(f).stem) for f in folders), "the flush of the closed segments")
+    wait_for(
+        lambda: all(trusted_offset(f) >= int(active_segment(f).stem) for f in folders),
+        "the flush of the closed segments",
+    )
     for name, values in written.items():
         produce(c, name, values[UNVOUCHED:], batch_num_messages=1)
     for i in c.ports:
@@ -74,7 +77,7 @@ def written_topics(c: LocalCluster, *names: str) -> dict[str, list[str]]:
     return written
 
 
-def active(folder: Path) -> Path:
+def active_segment(folder: Path) -> Path:
     found = sorted(folder.glob("*.log"))
     assert len(found) > 2, "too few segments: the scenario did not happen"
     return found[-1]
@@ -87,9 +90,9 @@ def trusted_offset(folder: Path) -> int:
     return max((s.offset for s in found if s is not None and s.flushed), default=0)
 
 
-def tear(folder: Path) -> None:
+def tear_last_batch(folder: Path) -> None:
     """Leaves half of the last batch, as an interrupted write does."""
-    path = active(folder)
+    path = active_segment(folder)
     data = path.read_bytes()
     *_, last = records.batches(memoryview(data))
     path.write_bytes(data[: last[0] + last[1].size // 2])
@@ -105,18 +108,18 @@ def flip(path: Path, offset: int) -> None:
 
 
 def flip_in_the_middle(folder: Path) -> None:
-    flip(active(folder), RECORDS - 10)
+    flip(active_segment(folder), RECORDS - 10)
 
 
-def empty(folder: Path) -> None:
+def empty_folder(folder: Path) -> None:
     for path in folder.iterdir():
         path.unlink()
 
 
 LOSSES = {
-    tear: "ends at 119, below its high watermark 120",
+    tear_last_batch: "ends at 119, below its high watermark 120",
     flip_in_the_middle: "is damaged at offset 110",
-    empty: "ends at 0, below its high watermark 120",
+    empty_folder: "ends at 0, below its high watermark 120",
 }
 
 
@@ -140,10 +143,10 @@ def test_a_replica_that_lost_acknowledged_records_does_not_lead_and_recovers_fro
     assert len(log_lines.lines(log_phrases.LEAVES_EVERY_ISR)) == 1
     c.start_broker(2)
     c.start_broker(3)
-    recovered(c)
+    wait_until_recovered(c)
     for name, values in written.items():
         produce(c, name, ["after"])
-        whole(c, name, [*values, "after"])
+        check_records(c, name, [*values, "after"])
 
 
 def test_a_torn_write_costs_no_isr_membership(c: LocalCluster) -> None:
@@ -151,7 +154,7 @@ def test_a_torn_write_costs_no_isr_membership(c: LocalCluster) -> None:
     written = written_topics(c, "killed")["killed"]
     torn = leader(c, "killed")
     c.kill(f"broker-{torn}")
-    path = active(folder_of(c, torn, "killed"))
+    path = active_segment(folder_of(c, torn, "killed"))
     data = path.read_bytes()
     at, header = list(records.batches(memoryview(data)))[-1]
     half = bytearray(data[at : at + header.size // 2])
@@ -162,8 +165,8 @@ def test_a_torn_write_costs_no_isr_membership(c: LocalCluster) -> None:
     log_lines.wait(log_phrases.BROKER_REGISTERED)
     assert len(log_lines.lines(log_phrases.LOG_TRUNCATED, "end_offset=120", f"bytes={len(half)}")) == 1
     assert not log_lines.lines(log_phrases.LEAVES_EVERY_ISR)
-    recovered(c)
-    whole(c, "killed", written)
+    wait_until_recovered(c)
+    check_records(c, "killed", written)
 
 
 def test_missing_and_wrong_indexes_and_snapshots_cost_no_record_and_no_isr_membership(c: LocalCluster) -> None:
@@ -180,12 +183,12 @@ def test_missing_and_wrong_indexes_and_snapshots_cost_no_record_and_no_isr_membe
     log_lines = {i: LogLines(c, f"broker-{i}") for i in c.ports}
     for i in c.ports:
         c.start_broker(i)
-    recovered(c)
+    wait_until_recovered(c)
     for name, values in written.items():
         wait_for_equal_logs(c, name)
         assert by_offset(c, name, [119, 79, 39]) == [values[i] for i in (119, 79, 39)]
         produce(c, name, ["after"])
-        whole(c, name, [*values, "after"])
+        check_records(c, name, [*values, "after"])
     for i in c.ports:
         assert not log_lines[i].lines(log_phrases.LEAVES_EVERY_ISR)
     # None of the damaged snapshots is left; one of the same name was written since.
@@ -256,7 +259,7 @@ def test_damage_in_a_leaders_log_does_not_spread_and_is_repaired_from_the_others
     emptied, sound = (i for i in c.ports if i != rotten)
     members_before = {member for member in state(c, "rotten").isr if member.broker_id == emptied}
     c.kill(f"broker-{emptied}")
-    empty(folder_of(c, emptied, "rotten"))
+    empty_folder(folder_of(c, emptied, "rotten"))
     flip_in_the_middle(folder_of(c, rotten, "rotten"))
     log_lines = LogLines(c, f"broker-{emptied}")
     c.start_broker(emptied)
@@ -271,8 +274,8 @@ def test_damage_in_a_leaders_log_does_not_spread_and_is_repaired_from_the_others
     assert leader(c, "rotten") == sound
     c.start_broker(rotten)
     damaged_log_lines.wait("rotten-0", "is damaged at offset 110", log_phrases.LEAVES_EVERY_ISR)
-    recovered(c)
-    whole(c, "rotten", written)
+    wait_until_recovered(c)
+    check_records(c, "rotten", written)
 
 
 def test_a_directory_of_another_cluster_is_not_served_and_not_changed(c: LocalCluster) -> None:
@@ -294,5 +297,5 @@ def test_a_directory_of_another_cluster_is_not_served_and_not_changed(c: LocalCl
     c.kill("broker-3")
     meta.write_text(own)
     c.start_broker(3)
-    recovered(c)
-    whole(c, "foreign", [*written, "while it is down"])
+    wait_until_recovered(c)
+    check_records(c, "foreign", [*written, "while it is down"])

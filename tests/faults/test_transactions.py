@@ -32,23 +32,23 @@ from brokerd.wire.records import Record
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.test_transactions import producer, read, write
 from tests.faults.raw import NOT_YET_KNOWN, RawConnection
-from tests.faults.scene import create, healed, leader, recovered, state
+from tests.faults.scene import create, heal_cluster, leader, state, wait_until_recovered
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500", "transaction.version": "2"}
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder: Path = tmp_path_factory.mktemp("transactions")
     with LocalCluster(folder, 3, SETTINGS) as c:
         yield c
 
 
 @pytest.fixture
-def cluster(shared: LocalCluster) -> LocalCluster:
+def cluster(shared_cluster: LocalCluster) -> LocalCluster:
     """At rest: every five seconds leadership, and the coordinators with it, moves to the preferred leaders."""
-    c = healed(shared)
+    c = heal_cluster(shared_cluster)
     wait_for(
         lambda: all(p.leader == p.replicas[0] for _, _, p in c.image.each_partition()), "the preferred leaders to lead"
     )
@@ -117,12 +117,12 @@ class TransactionsV2Producer:
         """The error code of an attempt. Retried while the broker has not read the topic in the metadata log."""
         code = ErrorCode.NONE
 
-        def known() -> bool:
+        def is_known() -> bool:
             nonlocal code
             code = ErrorCode(attempt())
             return code not in NOT_YET_KNOWN
 
-        wait_for(known, "the broker to know the topic")
+        wait_for(is_known, "the broker to know the topic")
         return code
 
     def end(self, commit: bool, epoch: int, version: int = 5) -> Any:
@@ -131,11 +131,11 @@ class TransactionsV2Producer:
             transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=epoch, committed=commit
         )
 
-        def ended() -> Any:
+        def end_response() -> Any:
             response = self.send_request(self.coordinator, ApiKey.END_TXN, version, body)
             return None if response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS else response
 
-        return wait_for(ended, "the end of the transaction")
+        return wait_for(end_response, "the end of the transaction")
 
     def add(self, epoch: int) -> ErrorCode:
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=self.name, partitions=[0])
@@ -184,7 +184,7 @@ def test_r14_a_record_after_its_transactions_end_blocks_no_consumer(cluster: Loc
     assert one.produce(["late"], 1, one.epoch, version=11) == ErrorCode.TRANSACTION_ABORTABLE
     assert one.produce(["in time"], 0, one.epoch, version=9) == ErrorCode.NONE, "a duplicate is not a late record"
     assert one.open_transactions() == []
-    write(plain(cluster), "r14", ["after"])
+    write(plain_producer(cluster), "r14", ["after"])
     assert read(cluster, "r14") == ["in time", "after"]
 
 
@@ -193,7 +193,7 @@ def test_r14_an_abandoned_transaction_is_aborted_after_its_timeout(cluster: Loca
     silent = producer(cluster, "r14b", transaction_timeout_ms=2_000)
     silent.begin_transaction()
     write(silent, "r14b", ["never"])
-    write(plain(cluster), "r14b", ["after"])
+    write(plain_producer(cluster), "r14b", ["after"])
     assert read(cluster, "r14b") == [], "not decided"
     wait_for(lambda: read(cluster, "r14b") == ["after"], "consumers to continue")
     with pytest.raises(KafkaException) as e:
@@ -201,7 +201,7 @@ def test_r14_an_abandoned_transaction_is_aborted_after_its_timeout(cluster: Loca
     assert e.value.args[0].fatal() or e.value.args[0].txn_requires_abort()
 
 
-def plain(cluster: LocalCluster) -> Producer:
+def plain_producer(cluster: LocalCluster) -> Producer:
     return Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0, "log_level": 0})
 
 
@@ -247,9 +247,9 @@ def test_r16_a_transaction_survives_a_coordinator_that_dies_between_decision_and
     cluster.kill(f"broker-{deciding}")
     cluster.start_broker(deciding)
     cluster.start_broker(away)
-    recovered(cluster)
+    wait_until_recovered(cluster)
     expected = ["a", "b"] if commit else []
-    write(plain(cluster), name, ["after"])
+    write(plain_producer(cluster), name, ["after"])
     wait_for(lambda: read(cluster, name) == [*expected, "after"], "the next coordinator to write the markers")
 
 
@@ -288,7 +288,7 @@ def test_kills_during_transactions_leave_each_complete_or_absent(cluster: LocalC
                 made = producer(cluster, "kills")
         if turn % 8 == 7:
             cluster.start_broker(victims[turn // 8])
-            recovered(cluster)
+            wait_until_recovered(cluster)
     wait_for(lambda: "after" in both_after(cluster, names), "the last transaction to be decided")
     shown = [[v for v in read(cluster, name) if v != "after"] for name in names]
     assert shown[0] == shown[1], "a transaction was read in part"
@@ -311,5 +311,5 @@ def commit(made: Producer) -> None:
 
 def both_after(cluster: LocalCluster, names: list[str]) -> set[str]:
     for name in names:
-        write(plain(cluster), name, ["after"])
+        write(plain_producer(cluster), name, ["after"])
     return set(read(cluster, names[0])) & set(read(cluster, names[1]))

@@ -23,18 +23,18 @@ from tests.faults.raw import RawConnection
 from tests.faults.scene import (
     LogLines,
     attempt,
+    check_records,
     cluster,
     create,
     freeze,
-    healed,
+    heal_cluster,
     leader,
     produce,
-    recovered,
     state,
     thaw,
     values_of,
     wait_for_equal_logs,
-    whole,
+    wait_until_recovered,
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -44,7 +44,7 @@ FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, TcpProxy]]:
+def shared_cluster_and_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, TcpProxy]]:
     """Broker 1 is connected to ZooKeeper by a proxy."""
     folder = tmp_path_factory.mktemp("zombies")
     with cluster(folder, 3, **{"replica.lag.time.max.ms": "3000"}) as running:
@@ -57,14 +57,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalClus
 
 
 @pytest.fixture
-def c(shared: tuple[LocalCluster, TcpProxy]) -> LocalCluster:
-    shared[1].restore()
-    return healed(shared[0])
+def c(shared_cluster_and_proxy: tuple[LocalCluster, TcpProxy]) -> LocalCluster:
+    shared_cluster_and_proxy[1].restore()
+    return heal_cluster(shared_cluster_and_proxy[0])
 
 
 @pytest.fixture
-def zk_proxy(shared: tuple[LocalCluster, TcpProxy]) -> TcpProxy:
-    return shared[1]
+def zk_proxy(shared_cluster_and_proxy: tuple[LocalCluster, TcpProxy]) -> TcpProxy:
+    return shared_cluster_and_proxy[1]
 
 
 def test_r4_a_leader_frozen_past_its_session_acknowledges_no_queued_request(c: LocalCluster) -> None:
@@ -82,14 +82,14 @@ def test_r4_a_leader_frozen_past_its_session_acknowledges_no_queued_request(c: L
     produce(c, "r4", ["meanwhile1", "meanwhile2"])
     thaw(c, "broker-1")
     for requested in (everyone, one):
-        assert requested.produced().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert requested.receive_produce_response().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     wait_for(
         lambda: reader.fetch("r4", 0, epoch=old_epoch).responses[0].partitions[0].error_code in FENCED,
         "a fetch of the old epoch to be rejected (records that it returns before were committed)",
     )
     assert log_lines.lines(log_phrases.EVENT_LOOP_STALLED, "produce=suspended")
-    recovered(c)
-    whole(c, "r4", [*written, "meanwhile1", "meanwhile2"])
+    wait_until_recovered(c)
+    check_records(c, "r4", [*written, "meanwhile1", "meanwhile2"])
 
 
 def test_r4_a_reader_of_a_truncated_tail_gets_the_diverging_epoch(c: LocalCluster) -> None:
@@ -138,14 +138,14 @@ def test_r7_a_leader_cut_off_from_zookeeper_acknowledges_nothing_and_recovers_wi
     produce(c, "r7", ["meanwhile"], bootstrap_servers=f"127.0.0.1:{c.ports[2]}")
     # By now no follower fetches from broker 1. A moment earlier it might rightly have acknowledged.
     client.send_produce("r7", ["lost, had it been acknowledged"], ACKS_ALL, timeout_ms=1_000)
-    assert client.produced().error_code != ErrorCode.NONE
+    assert client.receive_produce_response().error_code != ErrorCode.NONE
     zk_proxy.restore()
     began = time.monotonic()
-    recovered(c)
+    wait_until_recovered(c)
     assert time.monotonic() - began < 30
     assert c.processes["broker-1"].pid == process
     assert log_lines.lines(log_phrases.SESSION_EXPIRED)
-    whole(c, "r7", [*written, "meanwhile"])
+    check_records(c, "r7", [*written, "meanwhile"])
 
 
 @pytest.mark.parametrize("seconds", [SESSION_S + 2, pytest.param(60, marks=pytest.mark.long)])
@@ -165,7 +165,7 @@ def test_without_zookeeper_a_complete_isr_continues_and_an_incomplete_one_acknow
     )  # no process can remove the dead replica from the ISR
     thaw(c, "zookeeper")
     c.start_broker(3)
-    recovered(c)
+    wait_until_recovered(c)
     produce(c, name, ["after"])
     log = values_of(wait_for_equal_logs(c, name))
     assert [v for v in log if v != "in doubt"] == ["before", "without ZooKeeper", "after"]
@@ -184,7 +184,7 @@ def test_a_broker_without_metadata_accepts_no_connections(c: LocalCluster) -> No
     thaw(c, "zookeeper")
     wait_for(lambda: c.listening(2), "the broker to listen")
     assert log_lines.lines(f"{log_phrases.METADATA_LOADED}: entry=")
-    recovered(c)
+    wait_until_recovered(c)
 
 
 def test_r6_a_frozen_and_replaced_controller_writes_nothing_when_it_continues(c: LocalCluster) -> None:
@@ -193,7 +193,7 @@ def test_r6_a_frozen_and_replaced_controller_writes_nothing_when_it_continues(c:
     written = [f"before{i}" for i in range(10)]
     produce(c, "r6", written)
     c.stop_controller()
-    c._spawn("controller", [sys.executable, "-m", "tests.faults.controller", "sleeper", c.hosts])
+    c._spawn("controller", [sys.executable, "-m", "tests.faults.controller", "sleeper", c.zookeeper_connect])
     sleeper = LogLines(c, "controller")
     try:
         sleeper.wait(f"{log_phrases.CONTROLLER_ELECTED}sleeper")
@@ -207,10 +207,10 @@ def test_r6_a_frozen_and_replaced_controller_writes_nothing_when_it_continues(c:
         thaw(c, "controller")
         sleeper.wait(f"{log_phrases.CONTROLLER_DEPOSED}sleeper")
         c.start_broker(1)
-        recovered(c)
+        wait_until_recovered(c)
         assert c.image.controller_epoch >= epoch
         assert epochs_of_entries(c) == sorted(epochs_of_entries(c)), "an entry of a replaced controller"
-        whole(c, "r6", written)
+        check_records(c, "r6", written)
     finally:
         c.kill("controller")
 

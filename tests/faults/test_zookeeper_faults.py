@@ -24,7 +24,18 @@ from tests import log_phrases
 from tests.cluster.local import LocalCluster, free_port, wait_for
 from tests.faults.proxy import TcpProxy
 from tests.faults.raw import RawConnection
-from tests.faults.scene import LogLines, attempt, cluster, create, healed, leader, produce, recovered, segments, whole
+from tests.faults.scene import (
+    LogLines,
+    attempt,
+    check_records,
+    cluster,
+    create,
+    heal_cluster,
+    leader,
+    produce,
+    segments,
+    wait_until_recovered,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 LAG = {"replica.lag.time.max.ms": "3000"}
@@ -33,7 +44,7 @@ HOUR_S = 3600
 
 # -- one ZooKeeper server -----------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Its processes read the file `wall`: seconds to add to the wall clock."""
     folder = tmp_path_factory.mktemp("zookeeper")
     (folder / "wall").write_text("0")
@@ -56,9 +67,9 @@ time.time_ns = _jumped
 
 
 @pytest.fixture
-def c(shared: LocalCluster) -> LocalCluster:
-    (shared.folder / "wall").write_text("0")
-    return healed(shared)
+def c(shared_cluster: LocalCluster) -> LocalCluster:
+    (shared_cluster.folder / "wall").write_text("0")
+    return heal_cluster(shared_cluster)
 
 
 def test_wall_clocks_that_jump_an_hour_cause_no_election_and_no_loss(c: LocalCluster) -> None:
@@ -74,7 +85,7 @@ def test_wall_clocks_that_jump_an_hour_cause_no_election_and_no_loss(c: LocalClu
         time.sleep(1.5)
     assert {(t.name, i): p.leader_epoch for t, i, p in c.image.each_partition()} == epochs
     assert all(len(p.isr) == 3 for _, _, p in c.image.each_partition())
-    whole(c, "clocks", written)
+    check_records(c, "clocks", written)
     times = [h.max_timestamp for _, h in records.batches(memoryview(segments(c, 1, "clocks")))]
     assert max(times) - min(times) > 1.9 * HOUR_S * 1000, "the clocks did not jump: the scenario did not happen"
 
@@ -87,7 +98,7 @@ def test_a_restored_older_zookeeper_is_not_applied_and_deletes_nothing(c: LocalC
     c.kill("zookeeper")
     shutil.copytree(data, c.folder / "older")
     c.start_zookeeper()
-    recovered(c)
+    wait_until_recovered(c)
     create(c, "younger", min_insync=2)
     written = [f"r{i}" for i in range(20)]
     produce(c, "younger", written)
@@ -120,8 +131,8 @@ def test_a_restored_older_zookeeper_is_not_applied_and_deletes_nothing(c: LocalC
     c.start_controller()
     for i in c.ports:
         c.start_broker(i)
-    recovered(c)
-    whole(c, "younger", written)
+    wait_until_recovered(c)
+    check_records(c, "younger", written)
 
 
 # -- three ZooKeeper servers -----------------------------------------------------------------------------------------------------
@@ -136,7 +147,7 @@ class EnsembleCluster(LocalCluster):
         """The proxies through which the third server receives from the others."""
 
     @property
-    def hosts(self) -> str:
+    def zookeeper_connect(self) -> str:
         """The two servers that do not lag."""
         return ",".join(f"127.0.0.1:{self.zookeeper_ports[i]}" for i in (1, 2))
 
@@ -210,11 +221,11 @@ def test_an_ensemble_with_a_follower_that_serves_old_data_and_a_leader_that_dies
             # By now no follower fetches from broker 1. A moment earlier it might rightly have acknowledged.
             client = RawConnection(c, 1)
             client.send_produce("past", ["lost, had it been acknowledged"], -1, timeout_ms=1_000)
-            assert client.produced().error_code != ErrorCode.NONE
+            assert client.receive_produce_response().error_code != ErrorCode.NONE
             for zk_proxy in c.zk_proxies.values():
                 zk_proxy.restore()
-        recovered(c)
-        whole(c, "past", ["before", "meanwhile"])
+        wait_until_recovered(c)
+        check_records(c, "past", ["before", "meanwhile"])
 
         dead = next(i for i in (1, 2) if c.role(i) == "leader")
         c.kill(f"zookeeper-{dead}")
@@ -223,6 +234,6 @@ def test_an_ensemble_with_a_follower_that_serves_old_data_and_a_leader_that_dies
         produce(c, "after", ["x"])
         c.start_server(dead)
         wait_for(lambda: c.role(dead) == "follower", "the dead server to follow")
-        recovered(c)
-        whole(c, "past", ["before", "meanwhile", "without its leader"])
-        whole(c, "after", ["x"])
+        wait_until_recovered(c)
+        check_records(c, "past", ["before", "meanwhile", "without its leader"])
+        check_records(c, "after", ["x"])

@@ -82,7 +82,7 @@ class Production(LocalCluster):
         self._quorum = {i: (free_port(), free_port()) for i in self.server_ports}
 
     @property
-    def hosts(self) -> str:
+    def zookeeper_connect(self) -> str:
         return ",".join(f"127.0.0.1:{p}" for p in self.server_ports.values())
 
     def _start(self) -> None:
@@ -95,7 +95,7 @@ class Production(LocalCluster):
             self.start_broker(i)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
-        def created() -> bool:
+        def is_created() -> bool:
             try:
                 admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "2"})])[
                     TOPIC
@@ -105,7 +105,7 @@ class Production(LocalCluster):
             return True
 
         wait_for(lambda: all(self.listening(i) for i in self.ports), "brokers that listen")
-        wait_for(created, "the topic")
+        wait_for(is_created, "the topic")
         self.wait_until_whole()
 
     def start_server(self, i: int) -> None:
@@ -120,7 +120,7 @@ class Production(LocalCluster):
         self._spawn(f"zookeeper-{i}", command)
 
     def start_candidate(self, name: str) -> None:
-        words = [sys.executable, "-m", "tests.faults.controller", name, self.hosts, "--startup-topics", "3"]
+        words = [sys.executable, "-m", "tests.faults.controller", name, self.zookeeper_connect, "--startup-topics", "3"]
         words += ["--session-timeout-ms", str(SESSION_MS), "--session-file", str(self.session_file(name))]
         self._spawn(name, words)
 
@@ -135,7 +135,7 @@ class Production(LocalCluster):
     def ensemble_complete(self) -> bool:
         return len(self.modes()) == len(self.server_ports)
 
-    def active(self) -> tuple[int, str]:
+    def active_controller(self) -> tuple[int, str]:
         """(controller epoch, name) of the controller that was elected last."""
         return max((int(m[2]), m[1]) for name in CONTROLLERS for m in ELECTED.finditer(self.log(name)))
 
@@ -143,7 +143,7 @@ class Production(LocalCluster):
         """The ZooKeeper server to which this process is connected."""
         by_port = {p: i for i, p in self.server_ports.items()}
 
-        def connected() -> int:
+        def connected_port() -> int:
             found = psutil.Process(self.processes[name].pid).net_connections("tcp")
             return next(
                 (
@@ -154,7 +154,7 @@ class Production(LocalCluster):
                 0,
             )
 
-        return int(wait_for(connected, f"{name} to be connected"))
+        return int(wait_for(connected_port, f"{name} to be connected"))
 
     def leaders(self, broker_id: int) -> tuple[dict[int, int], bool]:
         """The leader of each partition as this broker says, and whether it shows every ISR complete. Empty while it does not respond."""
@@ -169,11 +169,11 @@ class Production(LocalCluster):
         )
 
     def wait_until_whole(self) -> None:
-        def whole() -> bool:
+        def is_whole() -> bool:
             seen = [self.leaders(i) for i in self.ports]
             return all(len(x) == PARTITIONS and full and set(x.values()) == set(self.ports) for x, full in seen)
 
-        wait_for(whole, "full ISRs and preferred leaders", 180)
+        wait_for(is_whole, "full ISRs and preferred leaders", 180)
         wait_for(lambda: all(self.probes_all(name) for name in CONTROLLERS), "probes of both controllers", 60)
 
     def probes_all(self, name: str) -> bool:
@@ -209,7 +209,7 @@ class ControllerElectionWatch(threading.Thread):
 
     def run(self) -> None:
         while not self.at and not self.over:
-            if self.cluster.active()[0] > self.epoch:
+            if self.cluster.active_controller()[0] > self.epoch:
                 self.at = time.monotonic()
             time.sleep(LOOK_SECONDS)
 
@@ -222,8 +222,8 @@ class Round:
     """The part of it after the election of another controller. None: there was no election."""
 
 
-def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> Round:
-    modes, (epoch, active) = cluster.modes(), cluster.active()
+def run_round(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> Round:
+    modes, (epoch, active) = cluster.modes(), cluster.active_controller()
     servers = {"leader": [i for i, m in modes.items() if m is ServerMode.LEADER]}
     servers["follower"] = [i for i in modes if i not in servers["leader"]]
     servers["connected"] = [cluster.server_of(active)]
@@ -252,7 +252,7 @@ def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> 
     looks = [LeadersWatch(cluster, i, dead) for i in cluster.ports if i != dead]
     for look in looks:
         look.start()
-    restarts = threading.Thread(target=restarted, args=(cluster, ended), daemon=True)
+    restarts = threading.Thread(target=restart_processes, args=(cluster, ended), daemon=True)
     restarts.start()
     wait_for(lambda: all(look.at for look in looks), "leaders of all partitions", 180)
     ended_at = max(look.at for look in looks)
@@ -283,7 +283,7 @@ def metrics(values: list[float]) -> str:
     return f"{len(values):3} {min(values):6.2f} {statistics.median(values):6.2f} {max(values):6.2f}"
 
 
-def restarted(cluster: Production, names: list[str]) -> None:
+def restart_processes(cluster: Production, names: list[str]) -> None:
     """Each of these processes starts again RESTART_SECONDS after its end, as under systemd."""
     for name in names:
         cluster.processes[name].wait(60)
@@ -314,7 +314,7 @@ def main() -> int:
             verifier.progress("before the first fault", RATE)
             for number, fault in ((n, f) for n in range(options.rounds) for f in chosen):
                 if time.monotonic() < deadline:
-                    done = one(cluster, fault, dice, options.slow)
+                    done = run_round(cluster, fault, dice, options.slow)
                     rounds[fault.name].append(done)
                     after = "" if done.after_election is None else f", {done.after_election:.2f} s after the election"
                     print(f"  {number + 1:3} {done.seconds:6.2f} s  {fault.name}{after}", flush=True)

@@ -22,7 +22,7 @@ from bench.peer.fetch import Absent
 from tests.foreign import page
 from tests.foreign.columns import BUILT, COLUMNS, StartableProgram
 from tests.foreign.features import BY_ID, asked_of
-from tests.foreign.runs import Answer, DevCluster, ask
+from tests.foreign.runs import Answer, DevCluster, run_features
 
 RECORDING = threading.Lock()
 
@@ -33,7 +33,7 @@ def record(reported: dict[str, Any], kept: bool) -> None:
         BUILT.mkdir(parents=True, exist_ok=True)
         (BUILT.parent / "clients.json").write_text(json.dumps(reported, indent=1) + "\n")
         if kept:
-            results = page.merged(page.load(), reported)
+            results = page.merge_results(page.load(), reported)
             page.save({c.name: results[c.name] for c in COLUMNS if c.name in results})
 
 
@@ -74,23 +74,23 @@ def main() -> int:
             signal.signal(signal.SIGTERM, lambda *_: end_at_once(devcluster))
             heard: dict[str, dict[str, Answer]] = {name: {} for name in ready}
 
-            def put(name: str, kill: bool) -> None:
+            def write_column(name: str, kill: bool) -> None:
                 spark = next(c.spark for c in columns if c.name == name)
                 asked = [f for f in asked_of(spark) if not arguments.feature or f.id in arguments.feature]
                 program = ready[name]
                 say = lambda text: print(f"{name:16} {text}", flush=True)  # noqa: E731
                 features = [f for f in asked if f.kill == kill]
                 if features:
-                    heard[name] |= ask(devcluster, name, program.command, program.environment, features, say)
+                    heard[name] |= run_features(devcluster, name, program.command, program.environment, features, say)
                 if len(heard[name]) == len(asked):
                     answers = {f.id: heard[name][f.id] for f in asked}
                     reported[name] = {"version": program.version, "date": today, "answers": answers}
                     record(dict(reported), kept)
 
             for name in ready:  # nobody else is asked while a broker is killed
-                put(name, kill=True)
+                write_column(name, kill=True)
             with ThreadPoolExecutor(arguments.together) as pool:
-                list(pool.map(lambda name: put(name, kill=False), ready))
+                list(pool.map(lambda name: write_column(name, kill=False), ready))
     record(reported, kept)
     return 0
 

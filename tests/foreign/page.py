@@ -41,7 +41,7 @@ def save(results: Results) -> None:
     PAGE.write_text(render(results, NOTES.read_text()))
 
 
-def merged(results: Results, reported: Results) -> Results:
+def merge_results(results: Results, reported: Results) -> Results:
     """`results` with the columns of `reported`; a column with some answers replaces only those, if the client version is the same."""
     out = dict(results)
     for name, column in reported.items():

@@ -33,7 +33,9 @@ class Provider:
     def __init__(self, *, token_lifetime: timedelta = timedelta(hours=1)) -> None:
         self._app: Any = oidc_provider_mock.app(access_token_max_age=token_lifetime)
         self.requests: list[tuple[str, dict[str, list[str]]]] = []
-        self._server = make_server("127.0.0.1", 0, self._recorded, threaded=True, request_handler=_QuietRequestHandler)
+        self._server = make_server(
+            "127.0.0.1", 0, self._record_and_respond, threaded=True, request_handler=_QuietRequestHandler
+        )
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
@@ -52,7 +54,7 @@ class Provider:
         assert response.status_code == 302, response.text
         return response.headers["Location"]
 
-    def _recorded(self, environ: dict[str, Any], start_response: Any) -> Any:
+    def _record_and_respond(self, environ: dict[str, Any], start_response: Any) -> Any:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
         form = parse_qs(body.decode("utf-8", "replace")) | parse_qs(environ.get("QUERY_STRING", ""))

@@ -153,7 +153,7 @@ Answer = dict[str, str]
 """`answer` (yes, no, none: the client has no such thing) and, unless yes, `reason`."""
 
 
-def shown(devcluster: DevCluster, feature: Feature, topic: str, acked: Sequence[str]) -> str:
+def find_unshown_claims(devcluster: DevCluster, feature: Feature, topic: str, acked: Sequence[str]) -> str:
     """Claims of the program that the log does not show; empty without any."""
     if not feature.partitions:
         return ""
@@ -236,7 +236,7 @@ class Program:
         self.process.wait(60)
 
 
-def ask(
+def run_features(
     devcluster: DevCluster,
     name: str,
     command: Sequence[str],
@@ -256,7 +256,7 @@ def ask(
             _listen(devcluster, program, prefix, {f.id: f for f in rest}, answers, say)
         finally:
             program.end()
-        scene.healed(devcluster)
+        scene.heal_cluster(devcluster)
     return answers
 
 
@@ -294,8 +294,8 @@ def _listen(
                 devcluster.kill(f"broker-{devcluster.leader(prefix + at)}")
         elif word in ("yes", "no", "none") and rest.partition(" ")[0] == at:
             if features[at].kill:
-                scene.healed(devcluster)
+                scene.heal_cluster(devcluster)
             reason = rest.partition(" ")[2]
             if word == "yes":
-                reason = shown(devcluster, features[at], prefix + at, acked)
+                reason = find_unshown_claims(devcluster, features[at], prefix + at, acked)
             on_response("no" if reason and word == "yes" else word, reason)

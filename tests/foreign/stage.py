@@ -33,7 +33,7 @@ def topic(feature: str) -> str:
     return PREFIX + feature
 
 
-def say(*words: object) -> None:
+def print_words(*words: object) -> None:
     print(*words, flush=True)
 
 
@@ -76,11 +76,11 @@ def routed_records() -> list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]
 ROUTED = {"-key": [0, 3, 6, 9], "-pattern": [1, 4, 7, 10], "-headers": [0, 2, 4, 6, 8, 10]}
 
 
-def acked(value: bytes | str) -> None:
-    say("acked", value.decode() if isinstance(value, bytes) else value)
+def print_acked(value: bytes | str) -> None:
+    print_words("acked", value.decode() if isinstance(value, bytes) else value)
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = SECONDS_MAX) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = SECONDS_MAX) -> Any:
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
@@ -92,21 +92,21 @@ def equal(found: Any, wanted: Any) -> None:
     assert found == wanted, f"{str(found)[:200]} instead of {str(wanted)[:200]}"
 
 
-def play(lacks: Mapping[str, str], *modules: ModuleType) -> None:
+def run_features(lacks: Mapping[str, str], *modules: ModuleType) -> None:
     """Run the features named on the command line: `acks-all` is the function `acks_all` of one of the modules, and is given its topic. `lacks` says what
     the client does not have at all."""
     for name in sys.argv[1:]:
-        say("begin", name)
+        print_words("begin", name)
         if name in lacks:
-            say("none", name, lacks[name])
+            print_words("none", name, lacks[name])
             continue
         try:
             [feature] = [f for m in modules if (f := vars(m).get(name.replace("-", "_")))]
             feature(topic(name))
         except BaseException as e:
             traceback.print_exc()
-            say("no", name, one_line(e))
+            print_words("no", name, one_line(e))
         else:
-            say("yes", name)
+            print_words("yes", name)
     sys.stdout.flush()
     os._exit(0)  # threads of clients that failed must not hold the end up

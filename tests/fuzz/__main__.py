@@ -22,7 +22,7 @@ def by_chance(run: object, seed: int, seconds: float) -> None:
     rng = random.Random(seed)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        run.one(rng.randbytes(rng.choice(DATA_BYTES)))  # type: ignore[attr-defined]
+        run.run_case(rng.randbytes(rng.choice(DATA_BYTES)))  # type: ignore[attr-defined]
 
 
 def by_coverage(work: Path, found: Path, seed: int, seconds: float) -> None:
@@ -49,7 +49,7 @@ def by_coverage(work: Path, found: Path, seed: int, seconds: float) -> None:
         "-print_final_stats=1",
         str(corpus),
     ]
-    atheris.Setup(arguments, run.one)
+    atheris.Setup(arguments, run.run_case)
     atheris.Fuzz()
 
 

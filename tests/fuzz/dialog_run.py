@@ -56,17 +56,17 @@ class ClientConnection:
             except ssl.SSLWantReadError:
                 pass
             else:
-                self.put(self._out.read())
+                self.send_bytes(self._out.read())
                 self.stage.run_iteration()
                 return
-            self.put(self._out.read())
+            self.send_bytes(self._out.read())
             self.stage.run_iteration()
             self.receive()
         raise AssertionError("the stage's own handshake fails")
 
     def send(self, data: bytes, damage: tuple[int, int] | None = None) -> None:
         if self._tls is None:
-            self.put(data)
+            self.send_bytes(data)
             return
         try:
             self._tls.write(data)
@@ -75,9 +75,9 @@ class ClientConnection:
         sealed = bytearray(self._out.read())
         if damage is not None and sealed:
             sealed[damage[0] % len(sealed)] ^= damage[1]
-        self.put(bytes(sealed))
+        self.send_bytes(bytes(sealed))
 
-    def put(self, data: bytes) -> None:
+    def send_bytes(self, data: bytes) -> None:
         """Sends the bytes while the broker reads them."""
         view = memoryview(data)
         for _ in range(TURNS_MAX):
@@ -124,7 +124,7 @@ def run_dialog(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Outc
     began = time.process_time()
     lines: list[ClientConnection] = []
 
-    def guarded(act: Callable[[], Any]) -> None:
+    def run_guarded(act: Callable[[], Any]) -> None:
         try:
             act()
         except Exception as e:
@@ -132,49 +132,49 @@ def run_dialog(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Outc
                 raise
             outcome.problems[_name(e)] = traceback.format_exc()
 
-    def received() -> bool:
+    def has_received() -> bool:
         return bool(sum(x.receive() for x in lines))
 
-    def settle() -> None:
+    def run_until_quiet() -> None:
         for _ in range(TURNS_MAX):
             stage.run_iteration()
-            if not received():
+            if not has_received():
                 stage.run_iteration(2)
-                if not received():
+                if not has_received():
                     return
 
     for step in steps:
         match step:
             case ["open", protocol]:
-                guarded(
+                run_guarded(
                     lambda: lines.append(
                         ClientConnection(stage, protocol, context if protocol.endswith("SSL") else None)
                     )
                 )
             case ["open raw", protocol]:
-                guarded(lambda: lines.append(ClientConnection(stage, protocol, None)))
+                run_guarded(lambda: lines.append(ClientConnection(stage, protocol, None)))
             case ["send" | "raw", line, data]:
                 # Before its own handshake a connection is not encrypted: `raw` and `send` are the same.
-                guarded(lambda: lines[line].send(bytes.fromhex(data)))
-                guarded(stage.run_iteration)
+                run_guarded(lambda: lines[line].send(bytes.fromhex(data)))
+                run_guarded(stage.run_iteration)
             case ["damaged", line, data, position, xor]:
-                guarded(lambda: lines[line].send(bytes.fromhex(data), (position, xor)))
-                guarded(stage.run_iteration)
+                run_guarded(lambda: lines[line].send(bytes.fromhex(data), (position, xor)))
+                run_guarded(stage.run_iteration)
             case ["time", ms]:
-                guarded(settle)
+                run_guarded(run_until_quiet)
                 # In pieces: a second without progress would be a problem of its own.
                 for _ in range(min(40, max(1, ms // 100))):
-                    guarded(lambda: stage.pass_time(max(10, ms // 40)))
+                    run_guarded(lambda: stage.pass_time(max(10, ms // 40)))
             case ["close", line]:
-                guarded(settle)
+                run_guarded(run_until_quiet)
                 lines[line].close()
-    guarded(settle)
+    run_guarded(run_until_quiet)
     for _ in range(12):  # a SASL failure is sent 100 ms late
-        guarded(lambda: stage.pass_time(20))
-    guarded(settle)
+        run_guarded(lambda: stage.pass_time(20))
+    run_guarded(run_until_quiet)
     for x in lines:
         x.close()
-    guarded(settle)
+    run_guarded(run_until_quiet)
     outcome.cpu_s = time.process_time() - began
     outcome.peak_bytes = max(0, _peak() - before)
     outcome.response_bytes = sum(x.response_bytes for x in lines)

@@ -98,7 +98,7 @@ class PlausibleGenerator(Generator):
             return self.rng.choice(TOKENS)
         return found
 
-    def one(self, cls: type, kind: str, version: int) -> Any:
+    def value_of(self, cls: type, kind: str, version: int) -> Any:
         rng = self.rng
         if kind in ("int8", "int16", "int32", "int64") and rng.random() < 0.75:
             return rng.choice(
@@ -106,7 +106,7 @@ class PlausibleGenerator(Generator):
             )
         if kind == "uuid" and rng.random() < 0.8:
             return UUID(int=rng.randrange(8))
-        return super().one(cls, kind, version)
+        return super().value_of(cls, kind, version)
 
 
 def frame(key: int, version: int, body: Any) -> bytes:
@@ -152,7 +152,7 @@ TINY = bytes.fromhex("0c000000000100")
 """The smallest record with a key."""
 
 
-def bomb(kind: int, times: int, of: bytes = b"\0") -> bytes:
+def compressed_repetition(kind: int, times: int, of: bytes = b"\0") -> bytes:
     """The same bytes repeated, compressed as small as possible."""
     if (kind, times, of) not in _bombs:
         _bombs[kind, times, of] = compress(of * times, kind)
@@ -198,15 +198,15 @@ def batch(rng: Choices) -> bytes:
     if what < 0.4:  # a bomb: a small batch with large decompressed content
         kind, outcome = rng.randint(1, 4), rng.choice((1, 1_000, 200_000, 1_000_000, 2**31 - 1))
         if rng.random() < 0.5:
-            payload = bomb(kind, rng.choice((1 << 20, 16 << 20, 64 << 20)))
+            payload = compressed_repetition(kind, rng.choice((1 << 20, 16 << 20, 64 << 20)))
         else:
-            payload = bomb(kind, min(outcome, 1_000_000), TINY)
+            payload = compressed_repetition(kind, min(outcome, 1_000_000), TINY)
         built = bytearray(built[: records.HEADER_BYTES]) + payload
         struct.pack_into(">h", built, 21, kind)
         struct.pack_into(">i", built, 57, outcome)
         struct.pack_into(">i", built, 23, struct.unpack_from(">i", built, 57)[0] - 1)
     elif what < 0.5:  # one wrong field in a record; header and CRC are valid
-        inside = bytearray().join(mutated(rng, i) for i in range(count))
+        inside = bytearray().join(mutated_record(rng, i) for i in range(count))
         built = built[: records.HEADER_BYTES] + compress(bytes(inside), compression)
     elif what < 0.6:  # damaged records; header and CRC are valid
         inside = bytearray(
@@ -214,7 +214,7 @@ def batch(rng: Choices) -> bytes:
             if compression
             else built[records.HEADER_BYTES :]
         )
-        inside = bytearray(damaged(rng, bytes(inside)))
+        inside = bytearray(damage_bytes(rng, bytes(inside)))
         built = built[: records.HEADER_BYTES] + compress(bytes(inside), compression)
     elif what < 0.8:  # the header
         at, width = rng.choice(
@@ -224,7 +224,7 @@ def batch(rng: Choices) -> bytes:
         if at == 8:
             return bytes(built)
     else:
-        return damaged(rng, bytes(built))
+        return damage_bytes(rng, bytes(built))
     struct.pack_into(">i", built, 8, len(built) - records.LENGTH_OVERHEAD)
     struct.pack_into(">I", built, records.CRC_AT, crc32c(bytes(built[records.CRC_FROM :])))
     return bytes(built)
@@ -244,7 +244,7 @@ def varint(n: int) -> bytes:
     return bytes(out)
 
 
-def mutated(rng: Choices, index: int) -> bytes:
+def mutated_record(rng: Choices, index: int) -> bytes:
     """One record, mostly valid, else with one wrong number."""
     wrong = (
         rng.choice(("length", "timestamp", "offset", "key", "value", "headers", "name", ""))
@@ -264,7 +264,7 @@ def mutated(rng: Choices, index: int) -> bytes:
     return number("length", len(body)) + body
 
 
-def damaged(rng: Choices, data: bytes) -> bytes:
+def damage_bytes(rng: Choices, data: bytes) -> bytes:
     """Damaged lengths, counts, varints or tags; truncated, duplicated or moved bytes."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
@@ -292,11 +292,11 @@ def damaged(rng: Choices, data: bytes) -> bytes:
     return bytes(out[: 1 << 20])
 
 
-def framed(rng: Choices, whole: bytes) -> bytes:
+def frame_bytes(rng: Choices, whole: bytes) -> bytes:
     """A frame, mostly with the right length."""
     body = whole[4:]
     if rng.random() < 0.4:
-        body = damaged(rng, body)
+        body = damage_bytes(rng, body)
     length = len(body) if rng.random() < 0.97 else rng.choice(EXTREMES)
     return (length % 2**32).to_bytes(4, "big") + body
 
@@ -320,14 +320,14 @@ def of_an_unauthenticated_peer(rng: Choices) -> bytes:
             return handshake(rng.choice((*MECHANISMS, "GSSAPI", "")), rng.randrange(2))
         case 1 | 2:
             token = rng.choice(TOKENS)
-            return framed(rng, proof(damaged(rng, token) if rng.random() < 0.5 else token, rng.randrange(3)))
+            return frame_bytes(rng, proof(damage_bytes(rng, token) if rng.random() < 0.5 else token, rng.randrange(3)))
         case 3:
             token = rng.choice(TOKENS)
             return len(token).to_bytes(4, "big") + token  # without a request header, as after the oldest handshake
         case 4:
-            return framed(rng, message(rng, BEFORE))
+            return frame_bytes(rng, message(rng, BEFORE))
         case _:
-            return framed(rng, message(rng, tuple(APIS)))
+            return frame_bytes(rng, message(rng, tuple(APIS)))
 
 
 def of_a_client(rng: Choices) -> bytes:
@@ -335,13 +335,13 @@ def of_a_client(rng: Choices) -> bytes:
         case 0:
             return produce(rng)
         case 1:
-            return framed(rng, produce(rng))
+            return frame_bytes(rng, produce(rng))
         case 2:
             return looked_up(rng)
         case 3:
             return message(rng, tuple(APIS))
         case _:
-            return framed(rng, message(rng, tuple(APIS)))
+            return frame_bytes(rng, message(rng, tuple(APIS)))
 
 
 def _client_hello() -> bytes:
@@ -361,7 +361,7 @@ def hello(rng: Choices) -> bytes:
     first = HELLO
     match rng.randrange(4):
         case 0:
-            return damaged(rng, first)
+            return damage_bytes(rng, first)
         case 1:
             return first[: rng.randrange(len(first))]
         case 2:  # a TLS record of any kind and length
@@ -380,7 +380,7 @@ def dialog_of(data: bytes) -> list[Step]:
     steps: list[Step] = []
     protocols: list[str] = []
 
-    def say(line: int, what: bytes, kind: str = "send") -> None:
+    def add_steps(line: int, what: bytes, kind: str = "send") -> None:
         """Adds the bytes in one step, or split."""
         if rng.random() < 0.1 and len(what) > 1:
             at = rng.randrange(1, len(what))
@@ -397,10 +397,10 @@ def dialog_of(data: bytes) -> list[Step]:
         steps.append(["open" if not bare else "open raw", protocol])
         if bare:
             for _ in range(rng.randint(1, 3)):
-                say(line, hello(rng), "raw")
+                add_steps(line, hello(rng), "raw")
             continue
         if not proven and rng.random() < 0.4:
-            say(line, truth())
+            add_steps(line, truth())
             proven = True
         speak: Callable[[Choices], bytes] = of_a_client if proven else of_an_unauthenticated_peer
         for _ in range(rng.randint(1, 6)):
@@ -408,7 +408,7 @@ def dialog_of(data: bytes) -> list[Step]:
             if protocol.endswith("SSL") and rng.random() < 0.05:
                 steps.append(["damaged", line, what.hex(), rng.getrandbits(16), 1 << rng.randrange(8)])
             else:
-                say(line, what)
+                add_steps(line, what)
         if rng.random() < 0.15:
             steps.append(["time", rng.choice((10, 150, 3_000, 31_000, 400_000))])
         if rng.random() < 0.3:

@@ -37,7 +37,7 @@ def read_bytes(data: bytes, p: int, *, nullable: bool = True) -> tuple[bytes | N
     return data[p : p + n], p + n
 
 
-def strict(data: bytes, count: int, base: int) -> tuple[int, list[int]]:
+def read_strictly(data: bytes, count: int, base: int) -> tuple[int, list[int]]:
     """(largest timestamp, the records without a key), read one by one. Raises Unreadable."""
     p, newest, unkeyed = 0, -1, []
     for i in range(count):
@@ -81,7 +81,7 @@ def unreadable(replica: Replica, since: int) -> str | None:
         for pos, header in found:
             inside = data[pos + records.HEADER_BYTES : pos + header.size]
             try:
-                newest, _ = strict(
+                newest, _ = read_strictly(
                     decompress(inside, header.compression) if header.compression else inside,
                     header.record_count,
                     header.base_timestamp,

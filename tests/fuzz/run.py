@@ -42,9 +42,9 @@ class Run:
         """Talks that took too much CPU once, and not when they were repeated at once: the machine was slow, not the broker."""
         self.began, self._written = time.time(), 0.0
 
-    def one(self, data: bytes) -> None:
+    def run_case(self, data: bytes) -> None:
         steps = dialog_of(data)
-        ends = self._ends()
+        ends = self._end_offsets()
         outcome = run_dialog(self.stage, steps, self._context)
         if (
             TOO_MUCH_TIME in outcome.problems
@@ -54,18 +54,18 @@ class Run:
             del outcome.problems[TOO_MUCH_TIME]
         outcome.problems.update(self._unreadable(ends))
         self._count(steps, outcome)
-        if self.dialogs % PROBE_EVERY == 0 and (trouble := self._unwell()) is not None:
+        if self.dialogs % PROBE_EVERY == 0 and (trouble := self._service_problem()) is not None:
             outcome.problems["the broker no longer serves"] = trouble
         for name, text in outcome.problems.items():
             self.problems[name] += 1
             if self.problems[name] <= KEPT_PER_PROBLEM:
                 self._keep(name, text, steps)
         if outcome.problems or self.dialogs % TALKS_PER_STAGE == 0:
-            self.again()
+            self.restart_stage()
         if time.time() - self._written > 5:
             self.write()
 
-    def _ends(self) -> dict[TopicPartition, int]:
+    def _end_offsets(self) -> dict[TopicPartition, int]:
         return {r.tp: r.log.end_offset for r in clients_logs(self.stage.broker)}
 
     def _unreadable(self, ends: Mapping[TopicPartition, int]) -> dict[str, str]:
@@ -75,7 +75,7 @@ class Run:
                 return {"accepted and unreadable": f"{replica.tp}: {reason}"}
         return {}
 
-    def again(self) -> None:
+    def restart_stage(self) -> None:
         self.stage.close()
         self.stage = Stage(self._pki)
         self.stages += 1
@@ -94,7 +94,7 @@ class Run:
             self.unauthenticated_cpu_s_max = max(self.unauthenticated_cpu_s_max, outcome.cpu_s)
             self.unauthenticated_peak_max = max(self.unauthenticated_peak_max, outcome.peak_bytes)
 
-    def _unwell(self) -> str | None:
+    def _service_problem(self) -> str | None:
         """Why the broker no longer serves a correct client; None if it does."""
         client = ClientConnection(self.stage, "PLAINTEXT", None)
         r = m.ProduceRequest
@@ -130,18 +130,18 @@ class Run:
     def _smaller(self, name: str, steps: list[Step]) -> list[Step]:
         """Removes the steps that the problem does not need; each attempt uses its own stage."""
 
-        def still(fewer: list[Step]) -> bool:
-            self.again()
+        def still_fails(fewer: list[Step]) -> bool:
+            self.restart_stage()
             return name in run_dialog(self.stage, fewer, self._context).problems
 
-        if not still(steps):
+        if not still_fails(steps):
             return steps  # the problem needs earlier dialogs
         at, tries = len(steps) - 1, 0
         while at >= 0 and tries < SHRINK_TRIES:
             if not steps[at][0].startswith("open"):
                 tries += 1
                 fewer = steps[:at] + steps[at + 1 :]
-                if still(fewer):
+                if still_fails(fewer):
                     steps = fewer
             at -= 1
         return steps

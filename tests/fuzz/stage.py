@@ -170,7 +170,7 @@ class StageRows(Rows):
         self._post(DesiredFailed(request.request_id, 41, "no database on this stage"))
 
 
-class Faults(logging.Handler):
+class FaultHandler(logging.Handler):
     """Collects errors that the broker logs."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class Stage:
         self.loop = Loop()
         self.outside = StageEnvironment(self.loop)
         self.ensemble = Ensemble(self.world)
-        self.faults = Faults()
+        self.faults = FaultHandler()
         logging.getLogger().addHandler(self.faults)
         topics = {name: STARTUP_TOPIC_CONFIGS[name] for name in sorted(STARTUP_TOPICS)} | TOPICS
         self.rows = StageRows(

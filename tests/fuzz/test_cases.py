@@ -65,18 +65,18 @@ def test_the_test_cluster_responds_and_injected_faults_are_detected(stage: Stage
             "the handshake, the authentication and the versions were not answered"
         )
 
-    def fails(request: object) -> None:
+    def raise_key_error(request: object) -> None:
         raise KeyError("a fault of ours")
 
-    stage.broker.dispatch.handlers[18] = fails  # type: ignore[assignment]
+    stage.broker.dispatch.handlers[18] = raise_key_error  # type: ignore[assignment]
     logging.disable(logging.NOTSET)
     outcome = run_dialog(stage, [["open", "PLAINTEXT"], ["send", 0, versions]], context)
     assert [name.split()[0] for name in outcome.problems] == ["KeyError"]
 
-    def swells(request: object) -> None:
+    def allocate_too_much(request: object) -> None:
         bytearray(b"x") * (700 << 20)
 
-    stage.broker.dispatch.handlers[18] = swells  # type: ignore[assignment]
+    stage.broker.dispatch.handlers[18] = allocate_too_much  # type: ignore[assignment]
     outcome = run_dialog(stage, [["open", "PLAINTEXT"], ["send", 0, versions]], context)
     assert list(outcome.problems) == ["too much memory"]
 

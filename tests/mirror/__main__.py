@@ -34,7 +34,7 @@ from tests.mirror.copies import (
     seeds,
     without_timestamps,
 )
-from tests.mirror.processes import KAFKAS, VERSION, Mirror, Small, Tools, mirror_jars
+from tests.mirror.processes import KAFKAS, VERSION, Mirror, SmallKafka, Tools, mirror_jars
 from tests.mirror.traffic import ACCOUNTS, CLICKS, LEDGER, ORDERS, TOPICS, Settings, Writer, set_config
 
 SECONDS = 240
@@ -54,7 +54,7 @@ ROUNDS = 40
 
 
 class Rehearsal:
-    def __init__(self, folder: Path, lib: Path, kafka: Small, weir: DevCluster) -> None:
+    def __init__(self, folder: Path, lib: Path, kafka: SmallKafka, weir: DevCluster) -> None:
         self.kafka_cluster, self.weir_cluster = kafka, weir
         self.kafka: Settings = {"bootstrap.servers": kafka.bootstrap}
         self.weir: Settings = {k: str(v) for k, v in weir.client.items()}
@@ -72,7 +72,7 @@ class Rehearsal:
         if kafka.version != VERSION:  # with ZooKeeper there is only the classic protocol
             self.groups = {g: (topic, most, "classic") for g, (topic, most, _) in GROUPS.items()}
 
-    def step(self, name: str, run: Callable[[], str | None], needed: bool = False) -> None:
+    def run_step(self, name: str, run: Callable[[], str | None], needed: bool = False) -> None:
         """`needed`: without this step the others cannot be tried."""
         started = time.monotonic()
         try:
@@ -108,7 +108,7 @@ class Rehearsal:
             t: sum(len(p) for p in traffic.read(cluster, t).values()) for t in topics if traffic.partitions(cluster, t)
         }
 
-    def arrived(self, mirror: Mirror, source: Settings, target: Settings) -> None:
+    def wait_for_records(self, mirror: Mirror, source: Settings, target: Settings) -> None:
         """Waits until the target has as many committed records of each topic as the source, except for a compacted one."""
         topics = (ORDERS, LEDGER, CLICKS)
         expected = self.counts(source, topics)
@@ -155,7 +155,7 @@ class Rehearsal:
         wait_for(
             lambda: all(traffic.partitions(self.weir, t) for t in TOPICS), f"topics; see {self.there.log}", SECONDS
         )
-        self.arrived(self.there, self.kafka, self.weir)
+        self.wait_for_records(self.there, self.kafka, self.weir)
 
     def same_topics(self) -> str:
         for topic in TOPICS:
@@ -208,15 +208,15 @@ class Rehearsal:
         writer = self.writers[-1]
         writer.finish()
         unread = self.read_and_write(self.kafka, "unread")
-        self.arrived(self.there, self.kafka, self.weir)
+        self.wait_for_records(self.there, self.kafka, self.weir)
         self.before = {t: traffic.read(self.kafka, t) for t in TOPICS}
         return f"{writer.committed} and {unread.committed}"
 
     def group_positions(self) -> str:
         """In Weir each group has a position for each partition that has one in Kafka."""
-        return self.continuing(self.there, self.kafka, self.weir, every=True)
+        return self.wait_for_groups(self.there, self.kafka, self.weir, every=True)
 
-    def continuing(self, mirror: Mirror, source: Settings, target: Settings, *, every: bool) -> str:
+    def wait_for_groups(self, mirror: Mirror, source: Settings, target: Settings, *, every: bool) -> str:
         """Waits until no group would lose records in the target and the positions of the groups do not change. Reports what they would read again.
         `every`: a group must have a position; otherwise it starts at the earliest record where it has none."""
 
@@ -311,36 +311,36 @@ class Rehearsal:
         time.sleep(20)
         writer.finish()
         unread = self.read_and_write(self.weir, "fourth")
-        self.arrived(self.back, self.weir, self.kafka)
+        self.wait_for_records(self.back, self.weir, self.kafka)
         return f"{killed}, {writer.committed} and {unread.committed}"
 
     def same_back(self) -> str:
         return self.compare({t: traffic.read(self.weir, t) for t in TOPICS}, self.kafka)
 
     def groups_back(self) -> str:
-        seen = self.continuing(self.back, self.weir, self.kafka, every=False)
+        seen = self.wait_for_groups(self.back, self.weir, self.kafka, every=False)
         self.back.stop()
         return seen
 
     def run(self) -> None:
-        self.step("Kafka has topics, ACLs, records and groups", self.fill, needed=True)
-        self.step("MirrorMaker 2 copies all topics to Weir", self.first_copy, needed=True)
-        self.step("partitions and configs of topics are equal", self.same_topics)
-        self.step("a changed config and new partitions arrive", self.changed_topic)
-        self.step("ACLs of topics arrive", self.same_acls)
-        self.step("the leader of a partition in Weir is killed (kill -9) under load", self.killed_leader)
-        self.step("MirrorMaker 2 is killed (kill -9) and started under load", self.killed_mirror)
-        self.step("producers stop, all records arrive", self.stop_writers, needed=True)
-        self.step(
+        self.run_step("Kafka has topics, ACLs, records and groups", self.fill, needed=True)
+        self.run_step("MirrorMaker 2 copies all topics to Weir", self.first_copy, needed=True)
+        self.run_step("partitions and configs of topics are equal", self.same_topics)
+        self.run_step("a changed config and new partitions arrive", self.changed_topic)
+        self.run_step("ACLs of topics arrive", self.same_acls)
+        self.run_step("the leader of a partition in Weir is killed (kill -9) under load", self.killed_leader)
+        self.run_step("MirrorMaker 2 is killed (kill -9) and started under load", self.killed_mirror)
+        self.run_step("producers stop, all records arrive", self.stop_writers, needed=True)
+        self.run_step(
             "each record is in Weir one time, in order and complete", lambda: self.compare(self.before, self.weir)
         )
-        self.step("each group has a position in Weir, without loss", self.group_positions)
-        self.step("groups continue on Weir", self.switch_groups)
-        self.step("MirrorMaker 2 starts from Weir to Kafka at the ends of the topics", self.start_back, needed=True)
-        self.step("a changed config arrives in Kafka", self.changed_back)
-        self.step("producers write to Weir; a leader and MirrorMaker 2 are killed", self.switch_producers)
-        self.step("each record is in Kafka one time, in order and complete", self.same_back)
-        self.step("each group has a position in Kafka, without loss", self.groups_back)
+        self.run_step("each group has a position in Weir, without loss", self.group_positions)
+        self.run_step("groups continue on Weir", self.switch_groups)
+        self.run_step("MirrorMaker 2 starts from Weir to Kafka at the ends of the topics", self.start_back, needed=True)
+        self.run_step("a changed config arrives in Kafka", self.changed_back)
+        self.run_step("producers write to Weir; a leader and MirrorMaker 2 are killed", self.switch_producers)
+        self.run_step("each record is in Kafka one time, in order and complete", self.same_back)
+        self.run_step("each group has a position in Kafka, without loss", self.groups_back)
 
 
 def main() -> int:

@@ -29,7 +29,7 @@ def mirror_jars() -> Path:
     return copy_dependencies(CACHE.parent / "mirror" / VERSION, [*names, VERSIONS[VERSION]])
 
 
-class Small(peers.Kafka):
+class SmallKafka(peers.Kafka):
     """One broker with an authorizer, in small heaps. Anonymous clients are super users."""
 
     authorizer: str
@@ -52,15 +52,15 @@ class Small(peers.Kafka):
         return super().java(JVM[:1] if heap else (), main, *arguments)
 
 
-class KafkaKraft(Small, peers.KafkaKraft):
+class KafkaKraft(SmallKafka, peers.KafkaKraft):
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-class KafkaZooKeeper(Small, peers.KafkaZooKeeper):
+class KafkaZooKeeper(SmallKafka, peers.KafkaZooKeeper):
     authorizer = "kafka.security.authorizer.AclAuthorizer"
 
 
-KAFKAS: dict[str, type[Small]] = {kind.version: kind for kind in (KafkaKraft, KafkaZooKeeper)}
+KAFKAS: dict[str, type[SmallKafka]] = {kind.version: kind for kind in (KafkaKraft, KafkaZooKeeper)}
 
 
 class Tools:

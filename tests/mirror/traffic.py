@@ -166,13 +166,13 @@ class Writer(threading.Thread):
         more: dict[str, Any] = {"timestamp": at_ms} if at_ms else {}
         while True:
             try:
-                producer.produce(topic, value, key, headers=headers, on_delivery=self._delivered, **more)
+                producer.produce(topic, value, key, headers=headers, on_delivery=self._on_delivery, **more)
                 break
             except BufferError:
                 producer.poll(0.1)
         producer.poll(0)
 
-    def _delivered(self, error: object, message: Message) -> None:
+    def _on_delivery(self, error: object, message: Message) -> None:
         if error and message.topic() != LEDGER:  # records of an aborted transaction have an error
             self._errors.append(error)
 
@@ -201,7 +201,7 @@ class Writer(threading.Thread):
             self.committed[LEDGER] += 10
 
 
-def ends(cluster: Settings, topic: str) -> dict[Place, int]:
+def end_offsets(cluster: Settings, topic: str) -> dict[Place, int]:
     """The end offset of each partition, as a reader of uncommitted records sees it."""
     reader = Consumer({**cluster, "group.id": "ends", "log_level": 0})
     try:

@@ -28,7 +28,7 @@ from confluent_kafka import Producer
 
 from bench.spark_cluster import SparkCluster, spark_cluster
 from tests.cluster.devcluster import DevCluster
-from tests.pipeline.submitted import SubmittedJob
+from tests.pipeline.submitted_job import SubmittedJob
 
 TOPIC, PARTITIONS = "orders", 4
 RECORDS_PER_ROUND = 6_000
@@ -114,7 +114,7 @@ class Rounds:
         self._catch_up()
         self.tally.restarts = self.job.run_row()["restarts"]
         self.job.post("stop")
-        self.job.until(lambda: self.job.job()["state"] == "stopped", "the stop")
+        self.job.wait_until(lambda: self.job.job()["state"] == "stopped", "the stop")
         rows, dead = (numbers(self.job.values(TOPIC, dead_letters=which)) for which in (False, True))
         self.tally.rows, self.tally.dead_letters = len(rows), len(dead)
         self.tally.columns = self.job.typed_columns(TOPIC)
@@ -123,16 +123,16 @@ class Rounds:
 
     def _catch_up(self) -> None:
         """Wait until the job has committed all records, however many the kills have left, as long as it makes progress."""
-        while (before := self.job.committed(TOPIC)) < self.tally.records:
-            self.job.until(lambda before=before: self.job.committed(TOPIC) > before, "the last records")  # type: ignore[misc]
+        while (before := self.job.committed_rows(TOPIC)) < self.tally.records:
+            self.job.wait_until(lambda before=before: self.job.committed_rows(TOPIC) > before, "the last records")  # type: ignore[misc]
 
     def _round(self) -> None:
         produce(self._cluster, self.tally.records, RECORDS_PER_ROUND)
         self.tally.records += RECORDS_PER_ROUND
-        self.job.until(self.job.drivers, "a driver")
-        self.job.until(self._spark.executors, "executors")
+        self.job.wait_until(self.job.drivers, "a driver")
+        self.job.wait_until(self._spark.executors, "executors")
         time.sleep(self._draw.uniform(0, PAUSE_S))
-        before = self.job.committed(TOPIC)
+        before = self.job.committed_rows(TOPIC)
         kinds: dict[str, Callable[[], None]] = {
             "executor": self._kill_executor,
             "driver": self._kill_driver,
@@ -144,8 +144,8 @@ class Rounds:
         kinds[name]()
         self.tally.kills[name] += 1
         self.tally.at_work += before < self.tally.records
-        self.job.until(
-            lambda: self.job.committed(TOPIC) > before or before >= self.tally.records, f"progress after {name}"
+        self.job.wait_until(
+            lambda: self.job.committed_rows(TOPIC) > before or before >= self.tally.records, f"progress after {name}"
         )
 
     def _kill_executor(self) -> None:

@@ -90,7 +90,7 @@ def killed_round(lake: LakeSettings, end: int, seed: int, seen: Path | None) -> 
     if child == 0:
         count = 0
 
-        def step(name: str) -> None:
+        def count_step(name: str) -> None:
             nonlocal count
             count += 1
             if count == victim and seen is not None:
@@ -100,14 +100,14 @@ def killed_round(lake: LakeSettings, end: int, seed: int, seen: Path | None) -> 
 
         write_metadata = MetastoreCatalog._write_metadata
 
-        def written(*arguments: object, **named: object) -> None:
+        def write_and_count(*arguments: object, **named: object) -> None:
             write_metadata(*arguments, **named)
-            step("metadata-written")
+            count_step("metadata-written")
 
-        MetastoreCatalog._write_metadata = staticmethod(written)  # type: ignore[method-assign,assignment]
+        MetastoreCatalog._write_metadata = staticmethod(write_and_count)  # type: ignore[method-assign,assignment]
         code = 1
         try:
-            archive(lake, end, batch_max, step)
+            archive(lake, end, batch_max, count_step)
             code = 0
         finally:
             os._exit(code)

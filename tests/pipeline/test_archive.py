@@ -70,7 +70,7 @@ class Job:
         assert self.process is not None
         return self.process.wait(timeout=200)
 
-    def once(self) -> None:
+    def run_once(self) -> None:
         self.start("--once")
         assert self.end() == 0, self._log.read_text()[-3000:]
 
@@ -78,7 +78,7 @@ class Job:
         return len(list(self.folder.glob("topic=*/batch=*/_written.json")))
 
 
-def archived(folder: Path) -> list[tuple[str, int, int, bytes | None, bytes | None]]:
+def read_archived_records(folder: Path) -> list[tuple[str, int, int, bytes | None, bytes | None]]:
     out = []
     for path in folder.glob("topic=*/batch=*/*.parquet"):
         topic = path.parts[-3].removeprefix("topic=")
@@ -108,12 +108,12 @@ class AcknowledgedRecords:
             topic,
             f"value-{number}".encode(),
             key=key,
-            on_delivery=self._delivered,
+            on_delivery=self._on_delivery,
             headers=[("n", str(number))] if number % 3 == 0 else None,
         )
         self.producer.poll(0)
 
-    def _delivered(self, error: object, message: object) -> None:
+    def _on_delivery(self, error: object, message: object) -> None:
         if error is None:
             m = message
             self.records.append((m.topic(), m.partition(), m.offset(), m.key(), m.value()))  # type: ignore[attr-defined]
@@ -147,9 +147,9 @@ def test_an_archive_job_killed_repeatedly_writes_each_record_exactly_once(
         stopping.set()
         producing.join()
     assert truth.producer.flush(60) == 0
-    job.once()
+    job.run_once()
 
-    found = archived(job.folder)
+    found = read_archived_records(job.folder)
     assert Counter(found).most_common(1)[0][1] == 1
     assert sorted(found, key=repr) == sorted(truth.records, key=repr)
     lines = [json.loads(line) for line in (job.folder / "manifest.jsonl").read_text().splitlines()]
@@ -186,8 +186,8 @@ def test_sigterm_ends_the_job_after_its_batch_and_it_continues_from_there(
     for number in range(500, 1000):
         producer.produce("bookings", number)
     assert producer.producer.flush(30) == 0
-    job.once()
-    assert sorted(archived(job.folder), key=repr) == sorted(truth.records + producer.records, key=repr)
+    job.run_once()
+    assert sorted(read_archived_records(job.folder), key=repr) == sorted(truth.records + producer.records, key=repr)
     headers = [
         row["headers"]
         for path in job.folder.glob("topic=*/batch=*/*.parquet")

@@ -35,29 +35,31 @@ def test_an_archive_job_requested_over_rest_survives_its_drivers_death_and_is_co
     def row() -> dict[str, Any]:
         return dict(devcluster.get(f"archives/{job}"))
 
-    def written() -> int:
+    def written_rows() -> int:
         return sum(w["rows"] for w in devcluster.get(f"archives/{job}/offsets")["rows"])
 
-    def until(condition: Callable[[], Any], what: str) -> Any:
+    def wait_until(condition: Callable[[], Any], what: str) -> Any:
         try:
             return wait_for(condition, what, 180)
         except AssertionError as e:
             log = devcluster.folder / "logs" / f"archive-{job}.log"
             tail = log.read_text(errors="replace")[-2_000:] if log.exists() else "no log"
-            raise AssertionError(f"{e}; {written()} rows; its row {row()}; its driver's last words: {tail}") from None
+            raise AssertionError(
+                f"{e}; {written_rows()} rows; its row {row()}; its driver's last words: {tail}"
+            ) from None
 
-    first = until(lambda: row()["pid"], "the driver")
+    first = wait_until(lambda: row()["pid"], "the driver")
     password = json.loads((devcluster.folder / "local-cluster.json").read_text())["kafka_password"]
     assert password.encode() not in Path(f"/proc/{first}/cmdline").read_bytes()
-    until(lambda: written() == 3_000, "the first records in the lake")
+    wait_until(lambda: written_rows() == 3_000, "the first records in the lake")
     os.kill(first, signal.SIGKILL)
     devcluster.fill("archived", 2_000)
-    until(lambda: row()["pid"] not in (None, first), "another driver")
-    until(lambda: written() == 5_000, "the rest in the lake")
+    wait_until(lambda: row()["pid"] not in (None, first), "another driver")
+    wait_until(lambda: written_rows() == 5_000, "the rest in the lake")
     table = devcluster.get(f"archives/{job}/offsets")["rows"]
     assert [w["partition"] for w in table] == [0, 1]
     assert not any(w["gap"] for w in table)
     assert all(w["rows"] == w["next_offset"] - w["first_offset"] for w in table)
     assert row()["restarts"] >= 1
     devcluster.post(f"archives/{job}/stop", {"comment": "test"})
-    until(lambda: row()["state"] == "stopped", "the stop")
+    wait_until(lambda: row()["state"] == "stopped", "the stop")

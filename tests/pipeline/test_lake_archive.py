@@ -35,7 +35,7 @@ def test_a_killed_archive_with_new_columns_in_flight_has_each_record_exactly_onc
 
     def produce(first: int, end: int) -> None:
         for number in range(first, end):
-            truth.producer.produce("clicks", value_of(number), key=f"k{number % 50}", on_delivery=truth._delivered)
+            truth.producer.produce("clicks", value_of(number), key=f"k{number % 50}", on_delivery=truth._on_delivery)
             truth.producer.poll(0)
         assert truth.producer.flush(60) == 0
 

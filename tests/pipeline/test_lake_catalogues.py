@@ -72,7 +72,7 @@ def test_an_archive_and_its_readers(
     create(cluster, topic, 3)
     truth = AcknowledgedRecords(cluster)
     for number in range(RECORDS):
-        truth.producer.produce(topic, value_of(number), key=f"k{number % 50}", on_delivery=truth._delivered)
+        truth.producer.produce(topic, value_of(number), key=f"k{number % 50}", on_delivery=truth._on_delivery)
         truth.producer.poll(0)
     assert truth.producer.flush(60) == 0
 

@@ -65,7 +65,7 @@ class Jobs:
         return context.status
 
 
-def produced(cluster: LocalCluster, topic: str) -> None:
+def produce_records(cluster: LocalCluster, topic: str) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for n in range(RECORDS):
         key = "hot" if n % 2 else f"k{n}"
@@ -73,7 +73,7 @@ def produced(cluster: LocalCluster, topic: str) -> None:
     assert producer.flush(60) == 0
 
 
-def consumed(cluster: LocalCluster, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
+def consume_records(cluster: LocalCluster, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
     """(partition, key, value) of all committed records of a topic."""
     consumer = Consumer(
         {
@@ -112,11 +112,11 @@ def table_of(status: dict[str, Any], title: str) -> list[list[Any]]:
 def test_the_jobs_of_the_lake(cluster: LocalCluster, spark: SparkSession, tmp_path: Path) -> None:
     create(cluster, "orders", 2)
     create(cluster, "orders.again", 2)
-    produced(cluster, "orders")
+    produce_records(cluster, "orders")
     jobs = Jobs(tmp_path, cluster.bootstrap, spark)
     archive = {"topics": ["orders"], "value_format": "json", "until_end": True, "records_per_batch": 1_000}
     assert jobs.run("a-1", "archive", **archive)["rows"] == RECORDS
-    produced(cluster, "orders")
+    produce_records(cluster, "orders")
     assert jobs.run("a-2", "archive", **archive)["rows"] == RECORDS
 
     rows = rows_of(jobs.lake, "orders")
@@ -142,4 +142,4 @@ def test_the_jobs_of_the_lake(cluster: LocalCluster, spark: SparkSession, tmp_pa
     expected = Counter((r[1], r[3], r[4]) for r in rows_of(jobs.lake, "orders") if r[2] < 50)
     assert jobs.run("replay", "replay", **replay)["rows"] == expected.total()
     assert jobs.run("replay", "replay", **replay)["rows"] == 0
-    assert Counter(consumed(cluster, "orders.again")) == expected
+    assert Counter(consume_records(cluster, "orders.again")) == expected

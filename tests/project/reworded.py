@@ -17,7 +17,7 @@ from types import CodeType, ModuleType
 
 import pytest
 
-from tests.project.reworded_source import compiled, reworded
+from tests.project.reworded_source import compile_reworded, reworded
 
 TESTS = Path(__file__).parents[1]
 PACKAGES = (
@@ -35,7 +35,7 @@ PACKAGES = (
 class Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        return compiled(self.get_data(path), path)
+        return compile_reworded(self.get_data(path), path)
 
 
 class Finder(MetaPathFinder):

@@ -57,7 +57,7 @@ class Reworder(ast.NodeTransformer):
         return node
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        return node if isinstance(node.value, ast.Constant) else self._inside(node)
+        return node if isinstance(node.value, ast.Constant) else self._visit_children(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         return node
@@ -70,13 +70,13 @@ class Reworder(ast.NodeTransformer):
         if isinstance(node.func, ast.Attribute) and node.func.attr in COMPARING:
             node.func = self.visit(node.func)
             return node
-        return self._inside(node)
+        return self._visit_children(node)
 
-    def _inside(self, node: ast.AST) -> ast.AST:
+    def _visit_children(self, node: ast.AST) -> ast.AST:
         return self.generic_visit(node)
 
 
-def compiled(source: str | bytes, path: str, mode: str = "exec") -> CodeType:
+def compile_reworded(source: str | bytes, path: str, mode: str = "exec") -> CodeType:
     tree = ast.parse(source, path, mode)
     code: CodeType = compile(ast.fix_missing_locations(Reworder().visit(tree)), path, mode)
     return code

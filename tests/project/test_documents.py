@@ -120,16 +120,16 @@ def known_variables() -> frozenset[str]:
 
 
 @pytest.fixture(scope="module")
-def tracked() -> list[str]:
+def tracked_files() -> list[str]:
     out = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return out.splitlines()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_every_python_file_a_document_names_exists(path: Path, tracked: list[str]) -> None:
+def test_every_python_file_a_document_names_exists(path: Path, tracked_files: list[str]) -> None:
     """With or without backticks, as a whole path or as its last parts."""
     named = set(re.findall(r"(?<![\w/.-])[\w][\w/-]*\.py\b", path.read_text()))
-    assert sorted(w for w in named if not any(f"/{t}".endswith(f"/{w}") for t in tracked)) == []
+    assert sorted(w for w in named if not any(f"/{t}".endswith(f"/{w}") for t in tracked_files)) == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))

@@ -85,7 +85,7 @@ def bare_codes(tree: ast.Module, positions: dict[str, set[int]]) -> Iterator[int
                     yield node.lineno
 
 
-def found(trees: dict[Path, ast.Module]) -> list[str]:
+def find_bare_codes(trees: dict[Path, ast.Module]) -> list[str]:
     positions = code_positions(trees)
     return [f"{path}:{line}" for path, tree in trees.items() for line in bare_codes(tree, positions)]
 
@@ -94,7 +94,7 @@ def test_no_error_code_is_a_bare_integer() -> None:
     paths = [p.relative_to(ROOT) for top in PRODUCT for p in sorted((ROOT / top).rglob("*.py"))]
     trees = {p: ast.parse((ROOT / p).read_text()) for p in paths if not p.is_relative_to(WITHOUT_WIRE)}
     assert len(trees) > 200
-    assert found(trees) == []
+    assert find_bare_codes(trees) == []
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_no_error_code_is_a_bare_integer() -> None:
     ],
 )
 def test_a_bare_integer_is_detected(line: str) -> None:
-    assert found({Path("x.py"): ast.parse(line)})
+    assert find_bare_codes({Path("x.py"): ast.parse(line)})
 
 
 @pytest.mark.parametrize(
     "line", ["done(error=ErrorCode.NONE)", "if answer.error_code: ...", "errors = 3", "error = str(e)"]
 )
 def test_other_values_are_not_reported(line: str) -> None:
-    assert not found({Path("x.py"): ast.parse(line)})
+    assert not find_bare_codes({Path("x.py"): ast.parse(line)})

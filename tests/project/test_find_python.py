@@ -18,7 +18,7 @@ Find = Callable[..., str]
 
 @pytest.fixture
 def install(tmp_path: Path) -> Callable[[str, int | None], Path]:
-    def installed(path: str, nanoseconds: int | None) -> Path:
+    def install_program(path: str, nanoseconds: int | None) -> Path:
         """A program that prints `nanoseconds`, or fails."""
         program = tmp_path / path
         program.parent.mkdir(parents=True, exist_ok=True)
@@ -26,12 +26,12 @@ def install(tmp_path: Path) -> Callable[[str, int | None], Path]:
         program.chmod(0o755)
         return program
 
-    return installed
+    return install_program
 
 
 @pytest.fixture
 def find(tmp_path: Path) -> Find:
-    def found(*versions: str) -> str:
+    def find_version(*versions: str) -> str:
         environment = {
             **os.environ,
             "PATH": f"{tmp_path / 'path'}:/usr/bin:/bin",
@@ -41,7 +41,7 @@ def find(tmp_path: Path) -> Find:
         command = [ROOT / ".ci" / "find-python", *versions]
         return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
-    return found
+    return find_version
 
 
 def test_the_faster_of_two_builds_of_a_version_is_found(install: Callable[..., Path], find: Find) -> None:

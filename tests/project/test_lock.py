@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 REWRITE = "run `make lock`"
 
 
-def locked(path: Path) -> list[tuple[Requirement, list[str]]]:
+def locked_requirements(path: Path) -> list[tuple[Requirement, list[str]]]:
     """The pins of a lock file, each with its hashes."""
     blocks = re.split(r"^(?=[a-z0-9])", path.read_text(), flags=re.M)
     return [
@@ -29,7 +29,7 @@ def locked(path: Path) -> list[tuple[Requirement, list[str]]]:
     ]
 
 
-LOCKED = locked(ROOT / "requirements.lock")
+LOCKED = locked_requirements(ROOT / "requirements.lock")
 
 
 def versions(python: str) -> dict[str, Version]:
@@ -47,7 +47,7 @@ def versions(python: str) -> dict[str, Version]:
     return found
 
 
-def required() -> list[Requirement]:
+def project_requirements() -> list[Requirement]:
     extras = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
     return [Requirement(line) for line in [*PROJECT["dependencies"], *extras]]
 
@@ -55,7 +55,11 @@ def required() -> list[Requirement]:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_lock_file_satisfies_pyproject(python: str) -> None:
     have = versions(python)
-    wrong = [str(r) for r in required() if not r.specifier.contains(have.get(canonicalize_name(r.name), Version("0")))]
+    wrong = [
+        str(r)
+        for r in project_requirements()
+        if not r.specifier.contains(have.get(canonicalize_name(r.name), Version("0")))
+    ]
     assert not wrong, f"requirements.lock does not satisfy {wrong}: {REWRITE}"
 
 
@@ -63,14 +67,14 @@ def test_lock_file_has_no_direct_dependency_that_pyproject_dropped() -> None:
     """uv writes below each pin which packages require it."""
     blocks = re.split(r"^(?=[a-z0-9])", (ROOT / "requirements.lock").read_text(), flags=re.M)
     direct = {b.split("==")[0] for b in blocks if "weir (pyproject.toml)" in b}
-    names = {canonicalize_name(r.name) for r in required()}
+    names = {canonicalize_name(r.name) for r in project_requirements()}
     assert {canonicalize_name(name) for name in direct} == names, REWRITE
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-java.lock"])
 def test_every_pin_has_hashes_and_no_registry(name: str) -> None:
     text = (ROOT / name).read_text()
-    pins = locked(ROOT / name)
+    pins = locked_requirements(ROOT / name)
     assert pins and all(len(pin.specifier) == 1 and str(pin.specifier).startswith("==") for pin, _ in pins)
     assert [str(pin) for pin, hashes in pins if not hashes] == []
     assert "://" not in text and not re.search(r"^\s*-{1,2}(?!hash)[a-z]", text, flags=re.M)

@@ -27,13 +27,13 @@ def strings(source: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def logged() -> str:
+def logged_strings() -> str:
     return "\n".join(s for path in product_files() for s in strings((ROOT / path).read_text()))
 
 
 @pytest.mark.parametrize("name", PHRASES)
-def test_the_product_logs_the_phrase(name: str, logged: str) -> None:
-    assert PHRASES[name] in logged
+def test_the_product_logs_the_phrase(name: str, logged_strings: str) -> None:
+    assert PHRASES[name] in logged_strings
 
 
 @pytest.mark.parametrize("name", PHRASES)

@@ -23,7 +23,7 @@ PREPOSITION = re.compile(
 )
 BOUNDS = {"callback": 0, "notification": 0, "private participle": 1, "private preposition": 0}
 """Functions with such a name. Lower a bound when functions get a better name; never raise one."""
-CALLBACKS_OF_TESTS_MAX = 17
+CALLBACKS_OF_TESTS_MAX = 0
 """Callbacks in tests with such a name. Lower it when they get a better name; never raise it."""
 VERBS = {"done", "read", "put", "cut", "set"}
 """Participles that are also imperatives. `done` is the name of callbacks that end an operation."""
@@ -53,7 +53,7 @@ def kind_of(function: ast.FunctionDef | ast.AsyncFunctionDef, *, nested: bool) -
 
 
 @pytest.fixture(scope="module")
-def vague() -> dict[str, list[str]]:
+def vague_names() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {kind: [] for kind in BOUNDS}
     for path in product_files():
         for function, nested in functions(ast.parse((ROOT / path).read_text())):
@@ -63,9 +63,9 @@ def vague() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("kind", BOUNDS)
-def test_a_vague_name_of_a_function_is_not_added(kind: str, vague: dict[str, list[str]]) -> None:
+def test_a_vague_name_of_a_function_is_not_added(kind: str, vague_names: dict[str, list[str]]) -> None:
     """Name a callback or a notification by its event (`on_response`), another function by its verb (`find_topic`) or by its result (`topic_error`)."""
-    assert len(vague[kind]) <= BOUNDS[kind], vague[kind]
+    assert len(vague_names[kind]) <= BOUNDS[kind], vague_names[kind]
 
 
 def test_a_vague_name_of_a_callback_is_not_added_to_the_tests() -> None:
@@ -125,6 +125,71 @@ def test_what_a_server_sends_is_called_a_response() -> None:
 
 def test_the_identifiers_of_a_source() -> None:
     assert set(identifiers("answers = f(on_answer=1)  # answer\nx = 'answer'")) == {"answers", "f", "on_answer", "x"}
+
+
+ABSTRACT = re.compile(
+    r"acting|agrees|alive|asks?|blind|calm|cell|cold|completing|ends|eager|excess|facts|fails|forgetful|forgetting|full|generous|going|half|hang|hasty|headless"
+    r"|hesitating|high|holds|hosts|ignoring|judge|keeping|keeps|kinds|knows|lagging|lasting|late|later|leading|leads|look|looks|meaning|meanwhile|misfits|more"
+    r"|mute|needing|nothing|nulls|ongoing|owning|owns|part|passes|passing|place|places|plain|play|quick|quiet|ran|raw|says?|scene|second|settle|shorter|sides"
+    r"|silent|slow|slowly|small|sound|stable|steps?|story|strict|stuck|sure|swells|tear|three|turn|two|unblock|undecided|unfit|unwell|waits?|waiting|ways|whole"
+    r"|wide|work|works|wrote"
+)
+"""Words that name a helper of a test without saying what it does or returns."""
+STANDARD_NAMES = {"done", "now", "read", "put", "cut", "set", "wait"}
+"""Imperatives, the callback that ends an operation, and the time of a clock."""
+HELPERS_MAX = {"function": 16, "method": 26}
+"""Helpers of tests with such a name. Features of third-party clients (`tests/foreign`) and causes of stuck moves are functions whose name is an identifier
+of a result. Lower a bound when helpers get a better name; never raise one."""
+
+
+def vague_helpers(source: str) -> list[tuple[str, str]]:
+    """`(key of HELPERS_MAX, "line name")` of each function or method that is no test and has a vague name of one word."""
+    found = []
+
+    def visit(node: ast.AST, *, in_class: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                word = child.name.strip("_")
+                is_vague = any(pattern.fullmatch(word) for pattern in (PARTICIPLE, PREPOSITION, ABSTRACT))
+                if is_vague and word not in STANDARD_NAMES:
+                    found.append(("method" if in_class else "function", f"{child.lineno} {child.name}"))
+            visit(child, in_class=isinstance(child, ast.ClassDef))
+
+    visit(ast.parse(source), in_class=False)
+    return found
+
+
+@pytest.mark.parametrize("kind", HELPERS_MAX)
+def test_a_vague_name_of_a_helper_is_not_added_to_the_tests(kind: str) -> None:
+    """Name a function by its verb (`write_records`), a fixture or factory by its noun (`two_brokers`), a predicate with `is_` or `has_`."""
+    names = [
+        f"{path.relative_to(ROOT)}:{name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for found, name in vague_helpers(path.read_text())
+        if found == kind
+    ]
+    assert len(names) <= HELPERS_MAX[kind], names
+
+
+def test_the_vague_names_of_helpers() -> None:
+    source = """
+def written(): ...
+def write_records():
+    def hasty(): ...
+
+class Client:
+    def asked(self): ...
+    def read(self): ...
+
+@pytest.fixture
+def scene(): ...
+"""
+    assert vague_helpers(source) == [
+        ("function", "2 written"),
+        ("function", "4 hasty"),
+        ("method", "7 asked"),
+        ("function", "11 scene"),
+    ]
 
 
 VAGUE_PARAMETER = re.compile(

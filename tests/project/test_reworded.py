@@ -107,7 +107,7 @@ def test_a_state_by_the_words_of_a_message_is_detected(n: int) -> None:
     plain: dict[str, object] = {}
     changed: dict[str, object] = {}
     exec(SAMPLE, plain)
-    exec(reworded_source.compiled(SAMPLE, "sample.py"), changed)
+    exec(reworded_source.compile_reworded(SAMPLE, "sample.py"), changed)
     assert plain["state"](plain["note"](n)) == "following"  # type: ignore[operator]
     assert changed["state"](changed["note"](n)) == "ready"  # type: ignore[operator]
     assert len(changed["note"](n)) == len(plain["note"](n))  # type: ignore[operator]
@@ -117,7 +117,7 @@ def test_a_state_by_the_words_of_a_message_is_detected(n: int) -> None:
     "text", ["following", "min.insync.replicas", "%s: error=%d", "DROP TRIGGER IF EXISTS", "a-b c.d"]
 )
 def test_names_keys_and_formats_keep_their_letters(text: str) -> None:
-    assert eval(reworded_source.compiled(f"[{text!r}]", "sample.py", "eval")) == [text]
+    assert eval(reworded_source.compile_reworded(f"[{text!r}]", "sample.py", "eval")) == [text]
 
 
 def test_the_message_of_an_assertion_is_no_comparison_of_words(tmp_path: Path) -> None:

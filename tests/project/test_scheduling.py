@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduling import ProcessFilesFirst, is_further, place, starts_processes
+from tests.scheduling import ProcessFilesFirst, folder_rank, is_further, starts_processes
 
 CLUSTERS = [f"tests/cluster/test_{i}.py::test_{n}" for i in range(5) for n in range(2)]
 LONG = [f"tests/simulation/test_{i}.py::test_{n}" for i in range(2) for n in range(3)]
@@ -58,7 +58,7 @@ def run(workers: int, collection: list[str], dies: str = "") -> dict[str, list[s
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_every_test_runs_once_and_further_workers_start_no_processes(workers: int) -> None:
-    collection = sorted(UNIT + LONG + CLUSTERS, key=place)
+    collection = sorted(UNIT + LONG + CLUSTERS, key=folder_rank)
     done = run(workers, collection)
     assert sorted(t for tests in done.values() for t in tests) == sorted(collection)
     assert not any(starts_processes(t) for worker, tests in done.items() if is_further(worker) for t in tests)
@@ -67,11 +67,11 @@ def test_every_test_runs_once_and_further_workers_start_no_processes(workers: in
 
 
 def test_further_workers_take_the_files_of_crashed_ones() -> None:
-    collection = sorted(UNIT + CLUSTERS, key=place)
+    collection = sorted(UNIT + CLUSTERS, key=folder_rank)
     done = run(3, collection, dies="gw1")
     assert sorted(t for tests in done.values() for t in tests) == sorted(collection)
 
 
 def test_the_longest_files_come_first() -> None:
     paths = ["tests/unit/a.py", "tests/simulation/a.py", "tests/browser/a.py", "tests/pipeline/a.py"]
-    assert sorted(paths, key=place) == paths[::-1]
+    assert sorted(paths, key=folder_rank) == paths[::-1]

@@ -13,7 +13,7 @@ CALLS = {"AlreadyExists", "MissingPartition", "PermissionDenied", "Rejected", "L
 """Calls whose first text argument a page shows."""
 
 
-def formatted(source: str) -> Iterator[int]:
+def formatted_calls(source: str) -> Iterator[int]:
     """Lines of calls that get an f-string with several words."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
@@ -33,12 +33,14 @@ def test_no_reason_that_a_page_shows_is_an_f_string() -> None:
         f"{path.relative_to(ROOT)}:{line}"
         for folder in FOLDERS
         for path in sorted(Path(ROOT, folder).rglob("*.py"))
-        for line in formatted(path.read_text())
+        for line in formatted_calls(path.read_text())
     ]
     assert found == []
 
 
 def test_an_f_string_is_found() -> None:
-    assert list(formatted('raise Rejected(f"Move {pk} does not exist.", "move")')) == [1]
-    assert list(formatted('LeaderProblem(f"Its leader rejected it: {e}.")')) == [1]
-    assert list(formatted('raise Rejected(sentence("Move {pk} does not exist.", pk=pk), f"configs.{name}")')) == []
+    assert list(formatted_calls('raise Rejected(f"Move {pk} does not exist.", "move")')) == [1]
+    assert list(formatted_calls('LeaderProblem(f"Its leader rejected it: {e}.")')) == [1]
+    assert (
+        list(formatted_calls('raise Rejected(sentence("Move {pk} does not exist.", pk=pk), f"configs.{name}")')) == []
+    )

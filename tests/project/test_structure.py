@@ -63,7 +63,7 @@ def module_name(path: Path) -> str:
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
-def imported(path: Path, modules: set[str]) -> Iterator[str]:
+def imported_modules(path: Path, modules: set[str]) -> Iterator[str]:
     """Modules of ours that a file imports, those under TYPE_CHECKING and inside functions included."""
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
         if isinstance(node, ast.Import):
@@ -85,7 +85,9 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
 
 def test_no_file_and_no_package_imports_itself_through_others() -> None:
     files = {module_name(p): p for p in product_files()}
-    graph = {name: {m for m in imported(p, set(files)) if m in files and m != name} for name, p in files.items()}
+    graph = {
+        name: {m for m in imported_modules(p, set(files)) if m in files and m != name} for name, p in files.items()
+    }
     packages: dict[str, set[str]] = defaultdict(set)
     for name, others in graph.items():
         package = ".".join(name.split(".")[:2])
@@ -146,11 +148,11 @@ def test_unit_tests_mirror_the_product() -> None:
             assert mirrored, f"tests/unit/{folder} mirrors no package"
     tests = {p.relative_to(unit) for p in unit.rglob("test_*.py")}
 
-    def tested(path: Path) -> bool:
+    def has_test(path: Path) -> bool:
         inside = path.relative_to("brokerd") if path.parts[0] == "brokerd" else path
         return inside.with_name(f"test_{inside.name}") in tests
 
-    without = {str(p) for p in product_files() if not tested(p) and has_logic((ROOT / p).read_text())}
+    without = {str(p) for p in product_files() if not has_test(p) and has_logic((ROOT / p).read_text())}
     assert without == TESTED_WITH_PROCESSES.keys(), without ^ TESTED_WITH_PROCESSES.keys()
     assert [t for t in TESTED_WITH_PROCESSES.values() if not (ROOT / "tests" / t).is_file()] == []
 

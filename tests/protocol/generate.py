@@ -46,10 +46,10 @@ class Generator:
             count = self.rng.choice((0, 1, 2, 3))
             if spec.kind.element == "int32" and self.rng.random() < 0.2:
                 count = 40  # longer than what is packed by one prepared call
-            return [self.one(cls, spec.kind.element, version) for _ in range(count)]
-        return self.one(cls, spec.kind, version)
+            return [self.value_of(cls, spec.kind.element, version) for _ in range(count)]
+        return self.value_of(cls, spec.kind, version)
 
-    def one(self, cls: type, kind: str, version: int) -> Any:
+    def value_of(self, cls: type, kind: str, version: int) -> Any:
         rng = self.rng
         match kind:
             case "bool":

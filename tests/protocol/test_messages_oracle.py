@@ -34,20 +34,22 @@ def oracle_type(api: Api, version: int, side: str) -> Any:
     return getattr(module, f"{api.name}{side.capitalize()}")
 
 
-def ours(api: Api, side: str) -> type[Struct]:
+def our_message(api: Api, side: str) -> type[Struct]:
     return api.request if side == "request" else api.response
 
 
 def pack(api: Api, version: int, side: str, value: Any) -> bytes:
     out = bytearray()
     regions: list[Any] = []
-    packer(ours(api, side), version, api.flexible(version))(value, out, regions)
+    packer(our_message(api, side), version, api.flexible(version))(value, out, regions)
     assert not regions
     return bytes(out)
 
 
 def unpack(api: Api, version: int, side: str, data: bytes) -> Any:
-    value, end = unpacker(ours(api, side), version, api.flexible(version))(memoryview(data), 0, len(data), [1_000])
+    value, end = unpacker(our_message(api, side), version, api.flexible(version))(
+        memoryview(data), 0, len(data), [1_000]
+    )
     assert end == len(data), f"{len(data) - end} bytes were left"
     return value
 
@@ -57,29 +59,29 @@ def test_the_oracle_reads_what_we_write_and_writes_the_same(api: Api, version: i
     kind = oracle_type(api, version, side)
     read, write = entity_reader(kind), entity_writer(kind)
     for seed in range(SAMPLES):
-        value = Generator(seed, plain=True).message(ours(api, side), version)
+        value = Generator(seed, plain=True).message(our_message(api, side), version)
         data = pack(api, version, side, value)
         theirs, size = read(data, 0)
         assert size == len(data), f"the oracle read {size} of {len(data)} bytes"
         out = io.BytesIO()
         write(out, theirs)
         assert out.getvalue() == data
-        assert plain(unpack(api, version, side, data)) == plain(value)
+        assert comparable_value(unpack(api, version, side, data)) == comparable_value(value)
 
 
-def plain(value: Any) -> Any:
+def comparable_value(value: Any) -> Any:
     """Comparable: memory views become bytes, messages become dictionaries."""
     if isinstance(value, Struct):
-        return {x.name: plain(getattr(value, x.name)) for x in dataclasses.fields(value)}  # type: ignore[arg-type]
+        return {x.name: comparable_value(getattr(value, x.name)) for x in dataclasses.fields(value)}  # type: ignore[arg-type]
     if isinstance(value, list):
-        return [plain(v) for v in value]
+        return [comparable_value(v) for v in value]
     return bytes(value) if isinstance(value, memoryview | bytearray) else value
 
 
 @pytest.mark.parametrize(("api", "version", "side"), CASES, ids=[f"{a.name}-v{v}-{s}" for a, v, s in CASES])
 def test_fields_have_kafkas_order_and_names(api: Api, version: int, side: str) -> None:
     """Two swapped numbers of the same size would pass the comparison of bytes."""
-    compare(ours(api, side), oracle_type(api, version, side), version)
+    compare(our_message(api, side), oracle_type(api, version, side), version)
 
 
 def compare(mine: type, theirs: Any, version: int) -> None:
@@ -90,18 +92,20 @@ def compare(mine: type, theirs: Any, version: int) -> None:
     fixed = [x for x in carried if x.metadata["spec"].tag is None or version not in x.metadata["spec"].tagged]
     tagged = {x.metadata["spec"].tag: x.name for x in carried if x not in fixed}
     they = dataclasses.fields(theirs)
-    assert [squeezed(x.name) for x in fixed] == [squeezed(x.name) for x in they if "tag" not in x.metadata]
+    assert [normalized_name(x.name) for x in fixed] == [
+        normalized_name(x.name) for x in they if "tag" not in x.metadata
+    ]
     their_tags = {x.metadata["tag"]: x.name for x in they if "tag" in x.metadata}
-    assert {t: squeezed(n) for t, n in tagged.items()} == {t: squeezed(their_tags[t]) for t in tagged}
-    nested = {squeezed(x.name): x for x in they}
+    assert {t: normalized_name(n) for t, n in tagged.items()} == {t: normalized_name(their_tags[t]) for t in tagged}
+    nested = {normalized_name(x.name): x for x in they}
     for x in carried:
         kind = x.metadata["spec"].kind
         element = kind.element if isinstance(kind, ArrayOf) else kind
         if element[0].isupper():
-            compare(getattr(_message(mine), element), entity_of(theirs, nested[squeezed(x.name)]), version)
+            compare(getattr(_message(mine), element), entity_of(theirs, nested[normalized_name(x.name)]), version)
 
 
-def squeezed(name: str) -> str:
+def normalized_name(name: str) -> str:
     """Without units and underscores, which the oracle's own types removed from names."""
     return re.sub(r"(_timestamp)?(_ms)?$", "", name).replace("_", "").removesuffix("ms")
 

@@ -17,7 +17,7 @@ from brokerd.wire import framing
 from brokerd.wire.apis import APIS, Api
 from brokerd.wire.schema import Struct
 from tests.protocol.generate import Generator
-from tests.protocol.test_messages_oracle import CASES, plain, squeezed
+from tests.protocol.test_messages_oracle import CASES, comparable_value, normalized_name
 
 SAMPLES = 30
 NOT_THERE = {
@@ -75,7 +75,7 @@ def test_messages_without_a_second_oracle_are_listed() -> None:
     assert len(COMPARED) + len(WITHOUT_ORACLE) == len(CASES)
 
 
-def framed(api: Api, version: int, side: str, number: int, value: Struct) -> bytes:
+def frame_message(api: Api, version: int, side: str, number: int, value: Struct) -> bytes:
     if side == "request":
         return framing.encode_request(api.key, version, number, f"client-{number}" if number % 3 else None, value)
     return b"".join(bytes(p) for p in framing.encode_response(api.key, version, number, value))  # type: ignore[arg-type]
@@ -88,10 +88,10 @@ def test_frames_are_the_same_to_the_byte(api: Api, version: int, side: str) -> N
         value = Generator(number).message(api.request if side == "request" else api.response, version)
         if cls.__name__ == "ApiVersionsResponse":
             value.error_code = 0  # with an error they read the body in version 0
-        data = framed(api, version, side, number, value)
+        data = frame_message(api, version, side, number, value)
         theirs = cls.decode(data, version=version, header=True, framed=True)
         assert theirs.header.correlation_id == number
-        assert_same(plain(value), theirs, version)
+        assert_same(comparable_value(value), theirs, version)
         # And what they write of it.
         assert bytes(cls.encode(theirs, header=True, framed=True)) == data
 
@@ -99,12 +99,12 @@ def test_frames_are_the_same_to_the_byte(api: Api, version: int, side: str) -> N
 def assert_same(mine: Any, theirs: Any, version: int) -> None:
     """Compares field by field, by name. Fields that a version does not contain may have any default."""
     if isinstance(mine, dict):
-        names = {squeezed(n): n for n in theirs.__slots__} if hasattr(theirs, "__slots__") else {}
+        names = {normalized_name(n): n for n in theirs.__slots__} if hasattr(theirs, "__slots__") else {}
         for name, value in mine.items():
-            other = names.get(squeezed(name))
+            other = names.get(normalized_name(name))
             if name.endswith("authorized_operations"):
                 continue  # a set of names there
-            if other is not None and carried(theirs, other, version):
+            if other is not None and is_carried(theirs, other, version):
                 assert_same(value, getattr(theirs, other), version)
     elif isinstance(mine, list):
         assert isinstance(theirs, list | tuple), (mine, theirs)
@@ -116,7 +116,7 @@ def assert_same(mine: Any, theirs: Any, version: int) -> None:
         assert mine == other or (str(mine) == str(other) and not isinstance(mine, int)), (mine, other)
 
 
-def carried(theirs: Any, name: str, version: int) -> bool:
+def is_carried(theirs: Any, name: str, version: int) -> bool:
     field = theirs._struct.fields.get(name)
     return field is not None and field.for_version_q(version) and not field.tagged_field_q(version)
 

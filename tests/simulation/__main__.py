@@ -36,7 +36,7 @@ def commit() -> str:
     )
 
 
-def shortest(outcome: Outcome, life: Live | None = None) -> tuple[int, Outcome] | None:
+def shortest_prefix(outcome: Outcome, life: Live | None = None) -> tuple[int, Outcome] | None:
     """(faults, outcome) of the shortest prefix of this world's faults that breaks a rule when no fault follows."""
     from tests.simulation.run import run
 
@@ -51,7 +51,7 @@ def report(outcome: Outcome, *, story: bool, life: Live | None = None, world: st
     again = f"PYTHONHASHSEED=0 python -m tests.simulation --seed {outcome.seed} --story"
     if world:
         again += f" {world}"
-    found = shortest(outcome, life)
+    found = shortest_prefix(outcome, life)
     reported = outcome
     if found is not None:
         faults, reported = found
@@ -83,7 +83,7 @@ class Tally:
         if outcome.violation is not None:
             self.bad.append(outcome.seed)
 
-    def reported(self) -> str:
+    def summary(self) -> str:
         from tests.simulation.run import HARD, HARD_SHARE
 
         seconds = time.monotonic() - self.began
@@ -243,7 +243,7 @@ def main() -> int:
                 print(f"{tally.done} seeds, violations: {tally.bad or 'none'}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         print("interrupted")
-    print(tally.reported())
+    print(tally.summary())
     return 1 if tally.bad else 0
 
 

@@ -10,7 +10,7 @@ from brokerd.cluster.model import TopicPartition
 from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 from brokerd.wire import records
-from tests.simulation.checkers import Violation, raw
+from tests.simulation.checkers import Violation, read_bytes
 from tests.simulation.cluster import Cluster
 
 
@@ -19,9 +19,9 @@ class Archive:
         self.cluster, self.topics = cluster, topics
         self._kept: dict[TopicPartition, bytearray] = {}
         self._upto: dict[TopicPartition, int] = {}
-        cluster.world.watchers.append(self._look)
+        cluster.world.watchers.append(self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         for node in self.cluster.touched_brokers():
             for tp, replica in node.broker.replica_manager.hosted.items():
                 if replica.topic in self.topics and replica.core.role is Role.LEADER:
@@ -44,26 +44,26 @@ class Archive:
                     upto = header.next_offset
         self._upto[tp] = upto
 
-    def of(self, tp: TopicPartition) -> bytes:
+    def batches_of(self, tp: TopicPartition) -> bytes:
         """Every batch that was ever committed, in offset order."""
         return bytes(self._kept.get(tp, b""))
 
-    def since(self, tp: TopicPartition, position: int) -> bytes:
+    def batches_since(self, tp: TopicPartition, position: int) -> bytes:
         """The batches from a position (bytes) on."""
         return bytes(self._kept.get(tp, bytearray())[position:])
 
     def end_offset(self, tp: TopicPartition) -> int:
         return self._upto.get(tp, 0)
 
-    def agrees(self) -> None:
+    def check_logs(self) -> None:
         """At the end the leaders' logs are, byte for byte, the end of the committed batches."""
         for topic, index, state in self.cluster.image.each_partition():
             tp = TopicPartition(topic.topic_id, index)
             if topic.name not in self.topics or state.leader < 0:
                 continue
             replica = self.cluster.brokers[state.leader].broker.replica_manager.hosted[tp]
-            stored = raw(self.cluster, state.leader, tp, replica.core.high_watermark)
-            kept = self.of(tp)
+            stored = read_bytes(self.cluster, state.leader, tp, replica.core.high_watermark)
+            kept = self.records_of(tp)
             if not kept.endswith(stored) or self._upto.get(tp, 0) != replica.core.high_watermark:
                 raise Violation(
                     f"{topic.name}-{index}: the leader has {len(stored)} bytes up to {replica.core.high_watermark}, which are not the end of "

@@ -44,10 +44,10 @@ class ByIdClient(Client):
                 part = found.partitions[0]
                 if self._newer(found.topic_id):
                     self.topic_id, self.epoch, self.leader = found.topic_id, -1, -1
-                    self.begins()
+                    self.start_with_new_topic()
                 if found.topic_id == self.topic_id and part.leader_epoch >= self.epoch and part.leader_id >= 0:
                     self.leader, self.epoch = part.leader_id, part.leader_epoch
-            self.later(self.proceed if self.leader >= 0 else self.find)
+            self.call_later(self.proceed if self.leader >= 0 else self.find)
 
         topics = [MetadataRequest.MetadataRequestTopic(name=self.topic)]
         body = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
@@ -58,7 +58,7 @@ class ByIdClient(Client):
         order = self.cluster.created
         return self.topic_id is None or order.index(topic_id) > order.index(self.topic_id)
 
-    def begins(self) -> None:
+    def start_with_new_topic(self) -> None:
         """Starts with another topic of this name."""
 
     def proceed(self) -> None:
@@ -73,7 +73,7 @@ class ByIdProducer(ByIdClient):
         self.producer_id, self.number, self.batch = -1, 0, list[bytes]()
         super().__init__(cluster, history, name, topic)
 
-    def begins(self) -> None:
+    def start_with_new_topic(self) -> None:
         self.producer_id, self.number, self.batch = -1, 0, []
 
     def proceed(self) -> None:
@@ -90,7 +90,7 @@ class ByIdProducer(ByIdClient):
         def on_response(body: Any) -> None:
             if body is not None and not body.error_code and topic_id == self.topic_id:
                 self.producer_id = body.producer_id
-            self.later(self.proceed)
+            self.call_later(self.proceed)
 
         body = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
         self.send_request(
@@ -120,9 +120,9 @@ class ByIdProducer(ByIdClient):
                 assert part is not None
                 for i, value in enumerate(batch):
                     offset = part.base_offset + i if code == ErrorCode.NONE else None
-                    self.history.acked(key_of(topic_id), 0, value, offset)
+                    self.history.on_acknowledged(key_of(topic_id), 0, value, offset)
                 self.number, self.batch = first + len(batch), []
-                self.later(self.proceed, self.world.between(1, self.pause_ms))
+                self.call_later(self.proceed, self.world.between(1, self.pause_ms))
             elif code in FATAL:
                 assert part is not None and code is not None
                 self.history.given_up.append(f"{self.name} at {first}: {code.name} {part.error_message}")
@@ -139,7 +139,7 @@ class ByIdReader(ByIdClient):
 
     offset = 0
 
-    def begins(self) -> None:
+    def start_with_new_topic(self) -> None:
         self.offset = 0
 
     def proceed(self) -> None:
@@ -170,12 +170,12 @@ class ByIdReader(ByIdClient):
                 return
             for record in records.iterate(memoryview(bytes(part.records or b""))):
                 if record.offset >= self.offset:
-                    self._saw(topic_id, record)
-            self.later(self.proceed, self.world.between(1, 60))
+                    self._on_record(topic_id, record)
+            self.call_later(self.proceed, self.world.between(1, 60))
 
         self.send_request(self.leader, ApiKey.FETCH, 13, body, on_response)
 
-    def _saw(self, topic_id: UUID, record: Record) -> None:
+    def _on_record(self, topic_id: UUID, record: Record) -> None:
         value = record.value or b""
         if record.offset > self.offset:
             raise Violation(
@@ -183,5 +183,5 @@ class ByIdReader(ByIdClient):
             )
         if f"@{topic_id.hex[:8]}:".encode() not in value:
             raise Violation(f"{self.name} reads {value!r} in {topic_id}, to which it was not written")
-        self.history.saw(key_of(topic_id), 0, record.offset, value)
+        self.history.on_read(key_of(topic_id), 0, record.offset, value)
         self.offset = record.offset + 1

@@ -49,9 +49,9 @@ class InvariantChecker:
         self._seen_writes = 0
         self._unrecorded: list[tuple[str, int, int, int]] = []
         """Unclean leader elections that the audit log does not have yet: topic, partition, controller epoch, and when, in microseconds."""
-        cluster.world.watchers.append(self.look)
+        cluster.world.watchers.append(self.check)
 
-    def look(self) -> None:
+    def check(self) -> None:
         self._one_leader_per_epoch()
         self._log_grows_by_the_acting_controller()
         if self._unrecorded:
@@ -69,7 +69,7 @@ class InvariantChecker:
             elif now_us > at_us + RECORDED_WITHIN_US:
                 self._unrecorded.remove(election)
                 controller = next(c for c in self.cluster.controllers if c.name == self._terms[epoch][0])
-                if epoch == max(self._terms) and controller.acts and not controller.frozen:
+                if epoch == max(self._terms) and controller.is_acting and not controller.frozen:
                     raise Violation(f"{name}-{index}: an unclean leader election is not in the audit log")
 
     def _one_leader_per_epoch(self) -> None:
@@ -125,7 +125,7 @@ class InvariantChecker:
                 if isinstance(record, BrokerDown):
                     self._declared_dead(record, entry.controller_epoch)
                 if isinstance(record, PartitionChanged):
-                    self._changed(record)
+                    self._on_partition_changed(record)
             self._unfinished.clear()
 
     def _note_term(self) -> None:
@@ -147,7 +147,7 @@ class InvariantChecker:
                 f"elected at {since_us}"
             )
 
-    def _changed(self, record: PartitionChanged) -> None:
+    def _on_partition_changed(self, record: PartitionChanged) -> None:
         """The kind of election: from the ISR, from elr, from last_isr, or none."""
         tp = TopicPartition(record.topic_id, record.partition)
         old, new = self._states.get(tp), record.state
@@ -201,25 +201,25 @@ class InvariantChecker:
         """True if a member of the old ISR remains, or (a move that ends with the acceptance) if the new member has all records below the high watermark."""
         if set(old.isr) & set(new.isr):
             return True
-        before = self._hosted(old.leader, old.leader_broker_epoch, tp)
-        after = self._hosted(new.leader, new.leader_broker_epoch, tp)
+        before = self._hosted_replica(old.leader, old.leader_broker_epoch, tp)
+        after = self._hosted_replica(new.leader, new.leader_broker_epoch, tp)
         return before is not None and after is not None and after.log.end_offset >= before.core.high_watermark
 
     def _check_new_isr_members(self, tp: TopicPartition, old: PartitionState | None, new: PartitionState) -> None:
         """A replica that enters the ISR has at that moment all records that the leader exposes to consumers."""
-        leader = self._hosted(new.leader, new.leader_broker_epoch, tp)
+        leader = self._hosted_replica(new.leader, new.leader_broker_epoch, tp)
         if leader is None or leader.core.role is not Role.LEADER or leader.core.leader_epoch != new.leader_epoch:
             return
         for isr_member in new.isr:
             if old is not None and isr_member not in old.isr and isr_member.broker_id != new.leader:
-                member = self._hosted(isr_member.broker_id, isr_member.broker_epoch, tp)
+                member = self._hosted_replica(isr_member.broker_id, isr_member.broker_epoch, tp)
                 if member is not None and member.log.end_offset < leader.core.high_watermark:
                     raise Violation(
                         f"{tp}: {isr_member.broker_id} enters the ISR; its log end offset is {member.log.end_offset}, "
                         f"the leader's high watermark is {leader.core.high_watermark}"
                     )
 
-    def _hosted(self, broker_id: int, broker_epoch: int, tp: TopicPartition) -> Replica | None:
+    def _hosted_replica(self, broker_id: int, broker_epoch: int, tp: TopicPartition) -> Replica | None:
         node = self.cluster.brokers.get(broker_id)
         if node is None or not node.alive or node.broker.membership.broker_epoch != broker_epoch:
             return None
@@ -248,7 +248,7 @@ def values(cluster: Cluster, broker_id: int, tp: TopicPartition) -> list[tuple[i
     return out
 
 
-def raw(cluster: Cluster, broker_id: int, tp: TopicPartition, end: int, start: int = 0) -> bytes:
+def read_bytes(cluster: Cluster, broker_id: int, tp: TopicPartition, end: int, start: int = 0) -> bytes:
     log = cluster.brokers[broker_id].broker.replica_manager.hosted[tp].log
     out, at = b"", max(start, log.start_offset)
     while at < end:
@@ -270,7 +270,7 @@ def logs_agree(cluster: Cluster, but: tuple[str, ...] = ()) -> None:
         low = min(cluster.brokers[b].broker.replica_manager.hosted[tp].core.high_watermark for b in hosts)
         # The leader's retention may have deleted segments that the followers have not deleted yet.
         start = max(cluster.brokers[b].broker.replica_manager.hosted[tp].log.start_offset for b in hosts)
-        logs = {b: raw(cluster, b, tp, low, start) for b in hosts}
+        logs = {b: read_bytes(cluster, b, tp, low, start) for b in hosts}
         if len(set(logs.values())) > 1:
             raise Violation(
                 f"{topic.name}-{index}: replicas differ below {low}: { {b: len(d) for b, d in logs.items()} }"
@@ -280,7 +280,7 @@ def logs_agree(cluster: Cluster, but: tuple[str, ...] = ()) -> None:
 WRITTEN_PER_KEY = 10
 
 
-def keyed(value: bytes) -> bytes:
+def key_of(value: bytes) -> bytes:
     """The key of a record in a topic that is compacted now and then: written several times in a row, and then never again."""
     who, _, number = value.rpartition(b":")
     return b"%s-%d" % (who, int(number) // WRITTEN_PER_KEY)
@@ -303,7 +303,7 @@ class History:
         self.unpromised: set[str] = set()
         """Topics without a guarantee against loss: with min.insync.replicas=1 the ISR may shrink to the one machine whose memory was lost."""
 
-    def acked(self, topic: str, partition: int, value: bytes, offset: int | None = None) -> None:
+    def on_acknowledged(self, topic: str, partition: int, value: bytes, offset: int | None = None) -> None:
         """`offset` is the acknowledged offset; None for an acknowledgement without one (DUPLICATE_SEQUENCE_NUMBER)."""
         self.acknowledged[topic, partition].append(value)
         self.acks += 1
@@ -320,21 +320,21 @@ class History:
         """For each key the newest acknowledged record, or a later one, is in the log."""
         newest: dict[bytes, int] = {}
         for value in found:
-            newest[keyed(value)] = max(newest.get(keyed(value), -1), int(value.rpartition(b":")[2]))
+            newest[key_of(value)] = max(newest.get(key_of(value), -1), int(value.rpartition(b":")[2]))
         for value in acknowledged:
-            if newest.get(keyed(value), -1) < int(value.rpartition(b":")[2]):
+            if newest.get(key_of(value), -1) < int(value.rpartition(b":")[2]):
                 raise Violation(
-                    f"{topic}: {value!r} is acknowledged, the newest of its key is {newest.get(keyed(value))}"
+                    f"{topic}: {value!r} is acknowledged, the newest of its key is {newest.get(key_of(value))}"
                 )
 
-    def saw(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+    def on_read(self, topic: str, partition: int, offset: int, value: bytes) -> None:
         if topic in self.unpromised:
             return
         known = self.seen[topic, partition].setdefault(offset, value)
         if known != value:
             raise Violation(f"{topic}-{partition}: offset {offset} was {known!r} and is {value!r} to a consumer")
 
-    def judge(self, cluster: Cluster, topics: Container[str] | None = None) -> None:
+    def verify(self, cluster: Cluster, topics: Container[str] | None = None) -> None:
         """Compares with the leaders' logs or, where logs are truncated, with all records that were ever committed. `topics`: only these; None: all."""
         for topic, index, state in cluster.image.each_partition():
             key = (topic.name, index)
@@ -348,7 +348,7 @@ class History:
             if cluster.archive is None or topic.name not in cluster.archive.topics:
                 log = values(cluster, state.leader, tp)
             else:
-                log = [(r.offset, r.value or b"") for r in data_records(memoryview(cluster.archive.of(tp)))]
+                log = [(r.offset, r.value or b"") for r in data_records(memoryview(cluster.archive.batches_of(tp)))]
             found = [v for _, v in log]
             stands = set(found)
             if len(stands) != len(found):

@@ -19,7 +19,7 @@ from brokerd.wire.messages import (
     ProduceRequest,
 )
 from brokerd.wire.records import Record
-from tests.simulation.checkers import History, Violation, keyed
+from tests.simulation.checkers import History, Violation, key_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.network import SimPeer
 from tests.simulation.world import Node
@@ -104,7 +104,7 @@ class Client(Node):
         self.world.reached["read below the log start"] += 1
         return start
 
-    def later(self, what: Any, ms: int = RETRY_MS) -> None:
+    def call_later(self, what: Any, ms: int = RETRY_MS) -> None:
         self.loop.call_later(ms, lambda now: what())
 
 
@@ -130,7 +130,7 @@ class Producer(Client):
     def _begin(self) -> None:
         def on_response(body: Any) -> None:
             if body is None or body.error_code:
-                self.later(self._begin)
+                self.call_later(self._begin)
                 return
             self.producer_id = body.producer_id
             self._next()
@@ -157,7 +157,7 @@ class Producer(Client):
     def _send(self) -> None:
         leader = self.leaders.get((self.topic, self.partition))
         if leader is None:
-            self.refresh(lambda: self.later(self._send))
+            self.refresh(lambda: self.call_later(self._send))
             return
         data = records.build(
             [self.record(i, v) for i, v in enumerate(self.batch)],
@@ -179,22 +179,22 @@ class Producer(Client):
         self.send_request(leader, ApiKey.PRODUCE, 9, body, self._on_response)
 
     def record(self, position: int, value: bytes) -> Record:
-        return Record(position, self.clock().wall_ms, keyed(value) if self.with_keys else None, value)
+        return Record(position, self.clock().wall_ms, key_of(value) if self.with_keys else None, value)
 
     def _on_response(self, body: Any) -> None:
         code = ErrorCode(body.responses[0].partition_responses[0].error_code) if body is not None else None
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             base = body.responses[0].partition_responses[0].base_offset if code == ErrorCode.NONE else None
             for i, value in enumerate(self.batch):
-                self.history.acked(self.topic, self.partition, value, None if base is None else base + i)
+                self.history.on_acknowledged(self.topic, self.partition, value, None if base is None else base + i)
             self.sequence += len(self.batch)
-            self.later(self._next, self.world.between(1, self.pause_ms))
+            self.call_later(self._next, self.world.between(1, self.pause_ms))
             return
         if code in FATAL:
             assert code is not None
             if self.topic in self.history.unpromised:
                 self.sequence = 0
-                self.later(self._begin)
+                self.call_later(self._begin)
                 return
             why = body.responses[0].partition_responses[0].error_message
             self.history.given_up.append(f"{self.name} at {self.sequence}: {code.name} {why}")
@@ -202,7 +202,7 @@ class Producer(Client):
             self.idle = True
             return
         self.leaders.pop((self.topic, self.partition), None)
-        self.refresh(lambda: self.later(self._send))
+        self.refresh(lambda: self.call_later(self._send))
 
 
 class Reader(Client):
@@ -239,7 +239,7 @@ class Reader(Client):
             return
         leader = self.leaders.get((self.topic, self.partition))
         if leader is None:
-            self.refresh(lambda: self.later(self._fetch))
+            self.refresh(lambda: self.call_later(self._fetch))
             return
         if self.careful and self.world.chance(0.2):
             self._ask_end(leader)
@@ -294,7 +294,7 @@ class Reader(Client):
                     f"{self.topic}-{self.partition}: the end offset was {known} for {self.name} and is now {part.offset}"
                 )
             self.end = part.offset
-        self.later(self._fetch)
+        self.call_later(self._fetch)
 
     def _on_response(self, body: Any) -> None:
         if body is not None and self.careful:
@@ -305,7 +305,7 @@ class Reader(Client):
             elif session_epoch and not body.responses:
                 self.world.reached["empty fetch session response"] += 1
             if body.error_code or (session_epoch and not body.responses):
-                self.later(self._fetch, self.world.between(1, 40))
+                self.call_later(self._fetch, self.world.between(1, 40))
                 return
         elif body is None:
             self.session = (-1, 0, 0)
@@ -319,7 +319,7 @@ class Reader(Client):
             self.offset = self.next_offset((self.topic, self.partition), part, self.offset) or self.offset
         if part is None or part.error_code:
             self.leaders.pop((self.topic, self.partition), None)
-            self.later(self._fetch)
+            self.call_later(self._fetch)
             return
         for record in self._data_records(memoryview(bytes(part.records or b""))):
             if record.offset >= self.offset:
@@ -328,9 +328,9 @@ class Reader(Client):
                     raise Violation(
                         f"{self.topic}-{self.partition}: {self.name} requested offset {self.offset}, the next record is at {record.offset}"
                     )
-                self.history.saw(self.topic, self.partition, record.offset, record.value or b"")
+                self.history.on_read(self.topic, self.partition, record.offset, record.value or b"")
                 self.offset = record.offset + 1
-        self.later(self._fetch, self.world.between(1, 40))
+        self.call_later(self._fetch, self.world.between(1, 40))
 
     def _data_records(self, fetched: memoryview) -> Iterator[Record]:
         """The records of the response. A control batch has no record for the application, and the next fetch begins after it."""

@@ -290,7 +290,7 @@ class BrokerNode(Node):
         """Extra time of a flush on a slow disk."""
         return self.world.between(*SLOW_US) if self.world.now_us < self.slow_until_us else 0
 
-    def turned(self, spent_us: int) -> None:
+    def on_iteration(self, spent_us: int) -> None:
         from tests.simulation.checkers import Violation
 
         if spent_us > ITERATION_US_MAX and not self.broker.stopping:
@@ -308,7 +308,7 @@ class BrokerNode(Node):
         return self.disk.killed()
 
     @property
-    def degraded(self) -> bool:
+    def is_degraded(self) -> bool:
         """The process is alive, but its disk fails, or has failed, or replicas are offline: until its restart."""
         offline = any(r.offline_reason for r in self.broker.replica_manager.hosted.values())
         return self.alive and (bool(self.disk.fail_at) or self.broker.identity.losses > 0 or offline)
@@ -324,16 +324,16 @@ class BrokerNode(Node):
         self.disk.fail_at.clear()
 
     def enter(self, event: Event) -> None:
-        def turn() -> None:
+        def run_iteration() -> None:
             try:
                 super(BrokerNode, self).enter(event)
             except DiskFailed:  # as Broker.run does
                 self.broker.identity.tail_in_doubt()
                 raise
 
-        self._guarded(turn)
+        self._run_guarded(run_iteration)
 
-    def _guarded(self, event: Event) -> None:
+    def _run_guarded(self, event: Event) -> None:
         """An exception that the broker does not handle ends its process."""
         try:
             event()
@@ -358,7 +358,7 @@ class BrokerNode(Node):
     def start(self) -> None:
         if not self.alive:
             self.live()
-            self._guarded(self._start)
+            self._run_guarded(self._start)
 
     def stop(self) -> None:
         """A controlled shutdown. The process ends when it is complete."""
@@ -462,7 +462,7 @@ class ControllerNode(Node):
         self.controller.run_iteration()
 
     @property
-    def acts(self) -> bool:
+    def is_acting(self) -> bool:
         return self.alive and self.controller.appender is not None
 
     def start(self) -> None:
@@ -542,7 +542,7 @@ class Cluster:
         if self.acting is not None:
             self.acting.deliver(DesiredRead((self.deleted[-1],)))
 
-    def want(self, *rows: DesiredAssignment | DesiredReset | DesiredAccess) -> None:
+    def deliver_desired(self, *rows: DesiredAssignment | DesiredReset | DesiredAccess) -> None:
         assert self.acting is not None
         self.acting.deliver(
             DesiredRead(
@@ -569,7 +569,7 @@ class Cluster:
         ]
         return max(images, key=lambda i: i.seq)
 
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """All nodes are alive and in sync: every partition has a leader, every replica is in its ISR, every broker is at the metadata log's head."""
         image = self.image
         return (
@@ -579,7 +579,7 @@ class Cluster:
             )
             and len(image.live_brokers()) == len(self.brokers)
             and bool(self.topics)
-            and all(self.known(row) for row in self.topics.values())
+            and all(self.is_known(row) for row in self.topics.values())
             and all(row.topic_id not in image.topics for row in self.deleted)
             and all(
                 p.leader >= 0 and set(p.isr_ids) == set(p.replicas) and not p.reassigning and not p.observers
@@ -592,7 +592,7 @@ class Cluster:
         touched = self.world.touched
         return (n for n in self.brokers.values() if n.name in touched and n.alive and not n.frozen)
 
-    def known(self, row: DesiredTopic) -> bool:
+    def is_known(self, row: DesiredTopic) -> bool:
         topic = self.image.topic_named(row.name)
         return topic is not None and (topic.topic_id, topic.generation) == (row.topic_id, row.generation)
 
@@ -600,9 +600,9 @@ class Cluster:
         """Settled, and every replica's high watermark is its log end offset: acknowledged records can be read from any replica."""
         replicas = [r for b in self.brokers.values() for r in b.broker.replica_manager.hosted.values()]
         counted = [r for r in replicas if r.core.role is not Role.HISTORY]
-        return self.settled() and all(r.core.high_watermark == r.log.end_offset for r in counted)
+        return self.is_settled() and all(r.core.high_watermark == r.log.end_offset for r in counted)
 
-    def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+    def run_until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         from tests.simulation.checkers import Violation
 
         deadline = self.world.now_us + int(seconds * 1_000_000)

@@ -69,7 +69,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     loads = [kind(world, history, CLOCK_ERROR_MS if clock_steps else 0) for kind in kinds]
     with ExitStack() as stack:
         for load in loads:
-            stack.enter_context(load.watched())
+            stack.enter_context(load.context())
         cluster = create_cluster(world, fault_kinds, loads)
         cluster.elected_uncleanly = history.unpromised.add
         if drift:
@@ -77,7 +77,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         for load in loads:
             load.cluster = cluster
             load.create()
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
         for load in loads:
             load.begin(duration_s)
         world.run(world.now_us + 1 * S)
@@ -130,11 +130,11 @@ def create_cluster(world: World, fault_kinds: FaultKinds, loads: list[Load]) -> 
 
 def run_faults(world: World, injector: CombinedFaultInjector, loads: list[Load], duration_s: float) -> None:
     end_us = world.now_us + int(duration_s * S)
-    while world.now_us < end_us and not injector.exhausted:
-        world.run(end_us, lambda: injector.exhausted or any(load.waits_for_operator for load in loads))
+    while world.now_us < end_us and not injector.is_exhausted:
+        world.run(end_us, lambda: injector.is_exhausted or any(load.waits_for_operator for load in loads))
         for load in loads:
             load.operate()
-    if injector.exhausted:
+    if injector.is_exhausted:
         world.run(max(end_us, world.now_us + AFTERMATH_S * S))
     for load in loads:
         load.operate()
@@ -144,18 +144,20 @@ def run_faults(world: World, injector: CombinedFaultInjector, loads: list[Load],
 def end(cluster: Cluster, injector: CombinedFaultInjector, loads: list[Load]) -> None:
     world = cluster.world
     for load in loads:
-        load.calm()
-    cluster.until(
-        lambda: injector.ended() and cluster.settled(), RECOVERY_S_MAX, "all replicas in sync after the last fault"
+        load.on_faults_ended()
+    cluster.run_until(
+        lambda: injector.is_ended() and cluster.is_settled(),
+        RECOVERY_S_MAX,
+        "all replicas in sync after the last fault",
     )
     for load in loads:
         load.stop()
     clients = [client for load in loads for client in load.clients]
-    cluster.until(lambda: all(c.idle for c in clients), IDLE_S, "the last responses to the clients")
+    cluster.run_until(lambda: all(c.idle for c in clients), IDLE_S, "the last responses to the clients")
     world.run(world.now_us + CLOCK_ERROR_MS * MS)  # what was early on a fast clock is due on all clocks
     for load in loads:
         load.finish()
-    cluster.until(cluster.level, 20, "equal high watermarks")
+    cluster.run_until(cluster.level, 20, "equal high watermarks")
     different = {*INTERNAL, *(name for load in loads for name in load.different)}
     logs_agree(cluster, but=tuple(different))
     # After a deletion a power failure may lose the state with its snapshot.
@@ -163,6 +165,6 @@ def end(cluster: Cluster, injector: CombinedFaultInjector, loads: list[Load]) ->
         cluster, lambda replicas: replicas[0].topic not in different and not any(r.log.start_offset for r in replicas)
     )
     assert cluster.archive is not None
-    cluster.archive.agrees()
+    cluster.archive.check_logs()
     for load in loads:
-        load.judge()
+        load.verify()

@@ -14,7 +14,7 @@ from tests.simulation.checkers import History, Violation
 from tests.simulation.cluster import Cluster
 from tests.simulation.combined_loads import Load
 from tests.simulation.delays import DelayProducer, Schedule
-from tests.simulation.exactly_once import DECIDED_S, decided
+from tests.simulation.exactly_once import DECIDED_S, is_decided
 from tests.simulation.half_changes import RepeatProducer, log_start_near
 from tests.simulation.halves import HalfMessages, HalfProducer
 from tests.simulation.metrics import UndecidedChecker, check_pending
@@ -39,7 +39,7 @@ class HalfLoad(Load):
     different = (halves.FRONT,)
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def context(self) -> Iterator[None]:
         self.shop = HalfMessages(clock_error_ms=self.clock_error_ms)
         with halves.short_times(), halves.sends_watched(self.world, self.shop), log_start_near():
             yield
@@ -54,7 +54,7 @@ class HalfLoad(Load):
             made = (kind(self.cluster, self.history, f"h{partition}{n}", partition, self.shop) for n in names)
             self.clients.extend(made)
 
-        def grown(name: str, count: int) -> None:
+        def on_partitions_added(name: str, count: int) -> None:
             if name == halves.FRONT and not self.clients[0].stopped:
                 add(HalfProducer, count - 1, "ab")
 
@@ -63,21 +63,21 @@ class HalfLoad(Load):
             add(RepeatProducer, partition, "r")
         configs = {halves.FRONT: front_configs("1024")}
         together = (halves.TOPIC, halves.FRONT, halves.CHECK, halves.EXPIRED)
-        self.operate_topics(duration_s, together, COUNTS, grown, configs)
+        self.operate_topics(duration_s, together, COUNTS, on_partitions_added, configs)
 
     def finish(self) -> None:
         metrics = UndecidedChecker(halves.FRONT, halves.EXPIRED)
         for _ in range(COMPARISONS):
             self.world.run(self.world.now_us + S // 2)
             for partition in range(self.cluster.topics[halves.FRONT].partitions):
-                undecided = halves.undecided(self.shop, partition)
+                undecided = halves.undecided_ids(self.shop, partition)
                 self.world.reached["metric of half messages"] += metrics.check(self.cluster, partition, undecided)
-        self.cluster.until(
-            lambda: halves.drained(self.cluster), RECOVERY_S_MAX, "all half messages decided and deleted"
+        self.cluster.run_until(
+            lambda: halves.is_drained(self.cluster), RECOVERY_S_MAX, "all half messages decided and deleted"
         )
 
-    def judge(self) -> None:
-        halves.judge(self.cluster, self.world, self.shop)
+    def verify(self) -> None:
+        halves.verify(self.cluster, self.world, self.shop)
 
 
 class DelayLoad(Load):
@@ -85,7 +85,7 @@ class DelayLoad(Load):
     different = (delays.FRONT,)
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def context(self) -> Iterator[None]:
         self.schedule = Schedule(clock_error_ms=self.clock_error_ms)
         with delays.deliveries_watched(self.world, self.schedule), delays.indexes_used(self.world):
             yield
@@ -98,14 +98,14 @@ class DelayLoad(Load):
         def add(partition: int) -> None:
             self.clients.append(DelayProducer(self.cluster, self.history, f"d{partition}", partition, self.schedule))
 
-        def grown(name: str, count: int) -> None:
+        def on_partitions_added(name: str, count: int) -> None:
             if name == delays.FRONT and not self.clients[0].stopped:
                 add(count - 1)
 
         for partition in range(delays.PARTITIONS):
             add(partition)
         self.operate_topics(
-            duration_s, (delays.TOPIC, delays.FRONT), COUNTS, grown, {delays.FRONT: front_configs("4096")}
+            duration_s, (delays.TOPIC, delays.FRONT), COUNTS, on_partitions_added, {delays.FRONT: front_configs("4096")}
         )
 
     def finish(self) -> None:
@@ -118,12 +118,12 @@ class DelayLoad(Load):
                 self.world.reached["metric of delayed messages"] += check_pending(
                     self.cluster, delays.FRONT, partition, times
                 )
-        self.cluster.until(
-            lambda: delays.drained(self.cluster), RECOVERY_S_MAX, "all delayed records delivered and deleted"
+        self.cluster.run_until(
+            lambda: delays.is_drained(self.cluster), RECOVERY_S_MAX, "all delayed records delivered and deleted"
         )
 
-    def judge(self) -> None:
-        delays.judge(self.cluster, self.world, self.schedule)
+    def verify(self) -> None:
+        delays.verify(self.cluster, self.world, self.schedule)
 
 
 PERMITTED_S = 90
@@ -183,7 +183,7 @@ class RouteLoad(Load):
         self.settings = {**exactly_once.SETTINGS, "log.retention.check.interval.ms": "1000", **authorizer}
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def context(self) -> Iterator[None]:
         self.history.compacted.add(SOURCE)  # so that records have keys
         with ExitStack() as self.stack:
             self.stack.enter_context(routes.appends_watched(self.world))
@@ -203,7 +203,7 @@ class RouteLoad(Load):
         if self.limited:
             self._permit()
         self.routes.declare()
-        cluster.until(self.routes.started, 30, "the first positions of the route")
+        cluster.run_until(self.routes.is_started, 30, "the first positions of the route")
         self.clients = [
             *(CustomerProducer(cluster, history, f"p{p}.{n}", SOURCE, p, 500) for p in range(2) for n in "ab"),
             RoutedTransactor(cluster, Ledger(), "p0.t", "id-route", kind),
@@ -227,17 +227,17 @@ class RouteLoad(Load):
 
     def finish(self) -> None:
         operator = self.permission_operator
-        self.cluster.until(lambda: operator is None or operator.done, PERMITTED_S, "the permissions of the route")
+        self.cluster.run_until(lambda: operator is None or operator.done, PERMITTED_S, "the permissions of the route")
         sources = [(SOURCE, p) for p in range(PARTITIONS[SOURCE])]
-        self.cluster.until(
-            lambda: all(decided(self.cluster, s) for s in sources), DECIDED_S, "every transaction to be decided"
+        self.cluster.run_until(
+            lambda: all(is_decided(self.cluster, s) for s in sources), DECIDED_S, "every transaction to be decided"
         )
-        self.cluster.until(self.routes.drained, RECOVERY_S_MAX, "all records routed and the positions committed")
+        self.cluster.run_until(self.routes.is_drained, RECOVERY_S_MAX, "all records routed and the positions committed")
 
-    def judge(self) -> None:
+    def verify(self) -> None:
         places, _ = route_changes.places_of(self.cluster)
         for p in range(PARTITIONS[SOURCE]):
             if lost := [v for v in self.history.acknowledged[SOURCE, p] if v not in places]:
                 raise Violation(f"{SOURCE}-{p} lacks {lost[:3]}")
         targets = {**GROWN, RENAMED: (2,)}
-        route_changes.judge(self.cluster, self.world, self.lost, targets, routed_key)
+        route_changes.verify(self.cluster, self.world, self.lost, targets, routed_key)

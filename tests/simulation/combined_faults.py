@@ -47,7 +47,7 @@ class CombinedFaultInjector(TailFaultInjector, DelayFaultInjector):
         if clock_steps:
             self._kinds += [self._clock_step] * 2
         if remote and not self._tiered:
-            self._kinds += store_faults(self.cluster, self._later)
+            self._kinds += store_faults(self.cluster, self._call_later)
 
     def _pause(self) -> int:
         return self.world.between(PAUSE_MS[0] * MS, PAUSE_MS[1] * MS)
@@ -70,7 +70,7 @@ class CombinedFaultInjector(TailFaultInjector, DelayFaultInjector):
         self.world.reached["log directory failed"] += 1
         node.disk.broken.add(directory)
         self._repairs[node] = directory, repair
-        self._later(0.05, 8, lambda: self._repair(node))
+        self._call_later(0.05, 8, lambda: self._repair(node))
 
     def _repair(self, node: BrokerNode) -> None:
         directory, repair = self._repairs.pop(node)
@@ -107,7 +107,7 @@ class PreferredElector(Client):
 
     def _wait(self) -> None:
         if self.world.now_us < self._until_us:
-            self.later(self._elect, self.world.between(*ELECTION_MS))
+            self.call_later(self._elect, self.world.between(*ELECTION_MS))
 
     def _elect(self) -> None:
         def on_response(response: Any) -> None:

@@ -20,12 +20,12 @@ from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumers import Consumer, OwnedPartitions
 from tests.simulation.decided_records import DecidedRecords
-from tests.simulation.exactly_once import DECIDED_S, decided
+from tests.simulation.exactly_once import DECIDED_S, is_decided
 from tests.simulation.fault_injector import AGAIN, KEYED
 from tests.simulation.members import SESSION_MS, Auditor, GroupHistory, Member, Place, in_step
 from tests.simulation.metrics import letters_counted
 from tests.simulation.pipelined import PipelinedProducer
-from tests.simulation.run import LOGS, led
+from tests.simulation.run import LOGS, leader_replica
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_members import ShareMember
 from tests.simulation.topic_changes import TopicOperator
@@ -64,7 +64,7 @@ class Load:
         """They have `stopped` and `idle`."""
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def context(self) -> Iterator[None]:
         """Runs around the whole world."""
         yield
 
@@ -81,7 +81,7 @@ class Load:
     def waits_for_operator(self) -> bool:
         return False
 
-    def calm(self) -> None:
+    def on_faults_ended(self) -> None:
         """The faults have ended."""
 
     def stop(self) -> None:
@@ -91,11 +91,11 @@ class Load:
     def finish(self) -> None:
         """Run until everything that was sent has arrived."""
 
-    def judge(self) -> None:
+    def verify(self) -> None:
         raise NotImplementedError
 
     def await_offset(self, reader: Reader | ByIdReader, offset: int) -> None:
-        self.cluster.until(lambda: reader.offset == offset, 20, f"{reader.name} at the end")
+        self.cluster.run_until(lambda: reader.offset == offset, 20, f"{reader.name} at the end")
 
     def topic(self, name: str, partitions: int, replicas: int = 3, **configs: str) -> Any:
         return self.cluster.want_topic(name, partitions, replicas, **{"min_insync_replicas": "2", **configs})
@@ -148,25 +148,27 @@ class PlainLoad(Load):
         ]
         self.by_id = ByIdReader(cluster, history, "ra", AGAIN)
 
-        def grown(name: str, count: int) -> None:
+        def on_partitions_added(name: str, count: int) -> None:
             if not self.clients[0].stopped:
                 self.clients.append(Producer(cluster, history, f"g{count}", name, count - 1, 500))
                 self.readers.append(Reader(cluster, history, f"gr{count}", name, count - 1))
 
-        self.operate_topics(duration_s, ("strict",), (3,), grown, {"strict": RETENTIONS, "pair": RETENTIONS})
+        self.operate_topics(
+            duration_s, ("strict",), (3,), on_partitions_added, {"strict": RETENTIONS, "pair": RETENTIONS}
+        )
 
     def finish(self) -> None:
         for reader in self.readers:
             if reader.topic not in self.history.unpromised:
-                end = led(self.cluster, reader.topic, reader.partition).core.high_watermark
+                end = leader_replica(self.cluster, reader.topic, reader.partition).core.high_watermark
                 self.await_offset(reader, end)
             reader.stopped = True
-        end = led(self.cluster, AGAIN, 0).core.high_watermark
+        end = leader_replica(self.cluster, AGAIN, 0).core.high_watermark
         self.await_offset(self.by_id, end)
         self.by_id.stopped = True
 
-    def judge(self) -> None:
-        self.history.judge(self.cluster, self.topics)
+    def verify(self) -> None:
+        self.history.verify(self.cluster, self.topics)
 
 
 class DriftingConsumer(Consumer):
@@ -190,23 +192,23 @@ class GroupLoad(Load):
             "modern": (owned, [DriftingConsumer(cluster, owned, f"k{n}", self.places, "modern") for n in "ab"]),
         }
 
-    def calm(self) -> None:
+    def on_faults_ended(self) -> None:
         for _, members in self.groups.values():
             for member in members:
                 member.calm = True
 
     def finish(self) -> None:
         for name, (_, members) in self.groups.items():
-            self.cluster.until(lambda m=members: in_step(m), 40, f"the group {name} in one generation")  # type: ignore[misc]
+            self.cluster.run_until(lambda m=members: in_step(m), 40, f"the group {name} in one generation")  # type: ignore[misc]
             for member in members:
                 member.stopped = True
         self.world.run(self.world.now_us + 4 * S)  # requests in flight are answered now, or not at all
 
-    def judge(self) -> None:
+    def verify(self) -> None:
         for name, (history, _) in self.groups.items():
             auditor = Auditor(self.cluster, self.places, name)
-            self.cluster.until(lambda a=auditor: a.committed is not None, 20, f"the committed offsets of {name}")  # type: ignore[misc]
-            history.judge(auditor.committed or {})
+            self.cluster.run_until(lambda a=auditor: a.committed is not None, 20, f"the committed offsets of {name}")  # type: ignore[misc]
+            history.verify(auditor.committed or {})
             self.world.reached[f"generations of {name}"] += history.newest
             self.history.acks += history.acks
 
@@ -245,8 +247,8 @@ class TransactionLoad(Load):
     def finish(self) -> None:
         exactly_once.wind_down(self.cluster, self.source, [*self.workers, self.carrier], self.readers, self.places)
 
-    def judge(self) -> None:
-        transactors.judge(self.cluster, self.ledger, self.readers, "receipts")
+    def verify(self) -> None:
+        transactors.verify(self.cluster, self.ledger, self.readers, "receipts")
         self.world.reached["transactions committed"] += self.ledger.commits
         self.world.reached["records carried"] += self.ledger.carried
         self.history.acks += self.ledger.commits
@@ -264,7 +266,7 @@ class ShareLoad(Load):
         self.checker = ShareChecker(world, shares.LOCK_MS, shares.DELIVERIES_MAX, dead_letters=True)
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def context(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(shares.short_times())
             self.counted = stack.enter_context(letters_counted())
@@ -279,7 +281,7 @@ class ShareLoad(Load):
     def begin(self, duration_s: float) -> None:
         cluster, history, kind = self.cluster, self.history, self.world.rng.choice((1, 2))
         shares.configure(cluster, {**shares.WITH_LETTERS, **share_changes.COMMITTED})
-        cluster.until(cluster.settled, 30, "every broker to know the config of the group")
+        cluster.run_until(cluster.is_settled, 30, "every broker to know the config of the group")
         self.members = [
             ShareMember(cluster, history, self.checker, f"m{n}", shares.GROUP, shares.TOPIC, self.topic_id)
             for n in range(4)
@@ -292,28 +294,28 @@ class ShareLoad(Load):
             share_changes.Operator(cluster, self.checker, self.members),
         ]
 
-        def grown(name: str, count: int) -> None:
+        def on_partitions_added(name: str, count: int) -> None:
             if not self.clients[0].stopped:
                 self.clients.append(producer(f"sp{count - 1}", name, count - 1, 900))
 
-        self.operate_topics(duration_s, (shares.TOPIC,), shares.GROWN[:1], grown, {})
+        self.operate_topics(duration_s, (shares.TOPIC,), shares.GROWN[:1], on_partitions_added, {})
 
-    def calm(self) -> None:
+    def on_faults_ended(self) -> None:
         for member in self.members:
             member.calm = True
 
     def finish(self) -> None:
         places = [(shares.TOPIC, p) for p in range(shares.PARTITIONS)]
-        self.cluster.until(
-            lambda: all(decided(self.cluster, p) for p in places), DECIDED_S, "every transaction to be decided"
+        self.cluster.run_until(
+            lambda: all(is_decided(self.cluster, p) for p in places), DECIDED_S, "every transaction to be decided"
         )
         shares.end_deliveries(self.cluster, self.members)
 
-    def judge(self) -> None:
+    def verify(self) -> None:
         cluster, checker = self.cluster, self.checker
-        ends = shares.ends(cluster)
+        ends = shares.end_offsets(cluster)
         assert checker.decided is not None
-        starts = {p: led(cluster, shares.TOPIC, p).start_offset for p in ends}
-        checker.judge(ends, starts, share_changes.undeliverable(cluster, checker.decided))
+        starts = {p: leader_replica(cluster, shares.TOPIC, p).start_offset for p in ends}
+        checker.verify(ends, starts, share_changes.undeliverable(cluster, checker.decided))
         shares.judge_letters(cluster, checker, self.counted)
         self.world.reached["records of the share group"] += sum(ends.values())

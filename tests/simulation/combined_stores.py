@@ -13,7 +13,7 @@ from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import Cluster
 from tests.simulation.combined_loads import RETENTIONS, Load
 from tests.simulation.earliest import FromEarliest
-from tests.simulation.earliest import judge as judge_passes
+from tests.simulation.earliest import verify as judge_passes
 from tests.simulation.keys import (
     CHANGES,
     COMPACTED,
@@ -29,7 +29,7 @@ from tests.simulation.keys import (
 from tests.simulation.keys_remote import REMOTE, RemoteKeyWorld
 from tests.simulation.majority import MAJORITY
 from tests.simulation.pipelined import PipelinedProducer
-from tests.simulation.run import LOGS, RECOVERY_S_MAX, led
+from tests.simulation.run import LOGS, RECOVERY_S_MAX, leader_replica
 from tests.simulation.world import World
 
 
@@ -47,26 +47,28 @@ class MajorityLoad(Load):
         self.clients.append(PipelinedProducer(self.cluster, self.history, "vq", places, 500))
         self.readers = [Reader(self.cluster, self.history, f"vr{p}", t, p) for t, p in places]
 
-        def grown(name: str, count: int) -> None:
+        def on_partitions_added(name: str, count: int) -> None:
             if not self.clients[0].stopped:
                 self.clients.append(Producer(self.cluster, self.history, f"v{count - 1}", name, count - 1, 500))
                 self.readers.append(Reader(self.cluster, self.history, f"vr{count - 1}", name, count - 1))
 
-        self.operate_topics(duration_s, self.kept, (3,), grown, {"votes": RETENTIONS})
+        self.operate_topics(duration_s, self.kept, (3,), on_partitions_added, {"votes": RETENTIONS})
 
     def finish(self) -> None:
         for reader in self.readers:
-            end = led(self.cluster, reader.topic, reader.partition).core.high_watermark
+            end = leader_replica(self.cluster, reader.topic, reader.partition).core.high_watermark
             self.await_offset(reader, end)
             reader.stopped = True
 
-    def judge(self) -> None:
-        self.history.judge(self.cluster, self.kept)
+    def verify(self) -> None:
+        self.history.verify(self.cluster, self.kept)
 
 
 def await_remote_metadata(cluster: Cluster) -> None:
-    cluster.until(lambda: cluster.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None, 30, "the metadata topic")
-    cluster.until(cluster.settled, 30, "its replicas")
+    cluster.run_until(
+        lambda: cluster.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None, 30, "the metadata topic"
+    )
+    cluster.run_until(cluster.is_settled, 30, "its replicas")
 
 
 class TieredLoad(Load):
@@ -90,8 +92,8 @@ class TieredLoad(Load):
     def finish(self) -> None:
         judge_passes(self.cluster, self.passes, set(self.places))
 
-    def judge(self) -> None:
-        self.history.judge(self.cluster, self.kept)
+    def verify(self) -> None:
+        self.history.verify(self.cluster, self.kept)
 
 
 class KeyLoad(Load):
@@ -105,8 +107,8 @@ class KeyLoad(Load):
         self.different = (COMPACTED, PLAIN, REMOTE_LOG_METADATA_TOPIC) if self.remote else (COMPACTED,)
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        with self.keys.watch().watching():
+    def context(self) -> Iterator[None]:
+        with self.keys.watch().patch_lookups():
             yield
 
     def create(self) -> None:
@@ -116,7 +118,7 @@ class KeyLoad(Load):
 
     def begin(self, duration_s: float) -> None:
         cluster, keys = self.cluster, self.keys
-        keys.begun(cluster)
+        keys.on_topics_created(cluster)
         self.clients = [KeyProducer(cluster, self.history, f"kp{i}{n}", p) for i, p in enumerate(PLACES) for n in "ab"]
         self.searchers = [
             KeySearcher(cluster, f"ks{i}", p, deletes=0.02 * (1 - i), on_delete=keys.on_delete)
@@ -124,7 +126,7 @@ class KeyLoad(Load):
         ]
         self.operate_topics(duration_s, (), (), lambda name, count: None, {PLAIN: CHANGES, COMPACTED: CHANGES})
 
-    def calm(self) -> None:
+    def on_faults_ended(self) -> None:
         for searcher in self.searchers:
             searcher.deletes = 0
         for name in (PLAIN, COMPACTED):
@@ -132,11 +134,11 @@ class KeyLoad(Load):
 
     def finish(self) -> None:
         cluster = self.cluster
-        cluster.until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each segment on each broker")
+        cluster.run_until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each segment on each broker")
         indexes_agree(cluster, self.keys.scan)
         self.keys.ask_all(cluster, self.searchers)
 
-    def judge(self) -> None:
+    def verify(self) -> None:
         if isinstance(self.keys, RemoteKeyWorld):
             assert self.keys.committed.archive is not None
-            self.keys.committed.archive.agrees()
+            self.keys.committed.archive.check_logs()

@@ -34,7 +34,7 @@ class OwnedPartitions(GroupHistory):
         commit.overtaken = max((e for e, p in self.owners if p == place), default=-1)
         return commit
 
-    def taken(self, taker: Consumer, places: list[Place]) -> None:
+    def on_taken(self, taker: Consumer, places: list[Place]) -> None:
         for other in self.consumers:
             if other is not taker and other.lease_us > taker.world.now_us:
                 both = set(other.owned) & set(places)
@@ -61,37 +61,37 @@ class Consumer(Member):
         self.member_id, self.generation, self.owned = f"{self.name}-{self.lives}", 0, []
         self.lapsed = False
 
-    def _again(self, code: int | None) -> None:
+    def _rejoin(self, code: int | None) -> None:
         if code in FORGOTTEN:
             self.generation, self.owned = 0, []
-        self.later(self._find)
+        self.call_later(self._find)
 
     def _join(self) -> None:
         """A full heartbeat, also after a lost response: the member sends everything and gets everything."""
-        self._say(whole=True)
+        self._send_heartbeat(whole=True)
 
     def _beat(self) -> None:
         if self.stopped:
             return
         if not self.calm and self.world.chance(0.02):
-            self.later(self._commit, self.world.between(SESSION_MS, 3 * SESSION_MS))
+            self.call_later(self._commit, self.world.between(SESSION_MS, 3 * SESSION_MS))
             return
         if not self.calm and self.world.chance(0.02):
             self._leave()
             return
-        self._say(whole=False)
+        self._send_heartbeat(whole=False)
 
-    def _mine(self) -> list[Place]:
+    def _owned_places(self) -> list[Place]:
         """The partitions that the member still owns: after a session time-out without a response it has stopped itself."""
         if self.owned and self.lease_us <= self.world.now_us:
             self.owned, self.lapsed = [], True
         return self.owned
 
-    def _say(self, whole: bool) -> None:
+    def _send_heartbeat(self, whole: bool) -> None:
         if self.stopped:
             return
         topics: dict[Any, list[int]] = {}
-        mine = self._mine()
+        mine = self._owned_places()
         whole = whole or self.lapsed
         for name, index in mine:
             state = self.cluster.image.topic_named(name)
@@ -110,37 +110,37 @@ class Consumer(Member):
 
         def on_response(response: Any) -> None:
             if response is None or response.error_code:
-                self._again(None if response is None else response.error_code)
+                self._rejoin(None if response is None else response.error_code)
                 return
             if epoch != self.generation:
                 raise Violation(f"{self.name} got a response out of order")
             self.generation = response.member_epoch
-            self._mine()  # ownership that expired during the wait is not renewed
+            self._owned_places()  # ownership that expired during the wait is not renewed
             self.lease_us = sent_us + self.lease_ms * MS
             if self.lease_us <= self.world.now_us:
                 self.lapsed = True  # too late: the member ignores this response and sends a new request
             elif response.assignment is not None:
-                self._assigned(response.assignment)
+                self._on_assigned(response.assignment)
             self._commit()
 
         self.send_request(self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, on_response)
 
-    def _assigned(self, assignment: Any) -> None:
+    def _on_assigned(self, assignment: Any) -> None:
         names = {t.topic_id: t.name for t in self.cluster.image.topics.values()}
         given = sorted((names[t.topic_id], p) for t in assignment.topic_partitions for p in t.partitions)
         self.lapsed = False
-        self.holdings.taken(self, [place for place in given if place not in self.owned])
+        self.holdings.on_taken(self, [place for place in given if place not in self.owned])
         self.owned = given
-        self.holdings.assigned(self.generation, given, f"{self.name} {self.member_id}")
+        self.holdings.on_assigned(self.generation, given, f"{self.name} {self.member_id}")
 
     def _leave(self) -> None:
         self.owned = []
         body = ConsumerGroupHeartbeatRequest(group_id=self.group, member_id=self.member_id, member_epoch=-1)
         self._be_new()
         self.send_request(
-            self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, lambda response: self.later(self._find)
+            self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, lambda response: self.call_later(self._find)
         )
 
     def _commit(self) -> None:
-        self._mine()
+        self._owned_places()
         super()._commit()

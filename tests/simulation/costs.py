@@ -21,11 +21,13 @@ RECORD_US = 4
 def decompression_jobs(world: World, record_us: int = RECORD_US) -> Iterator[None]:
     whole = records.records_of
 
-    def charged(buf: Any, pos: int, header: records.BatchHeader, room: Any = None) -> Iterator[records.Record]:
+    def iterate_and_spend(
+        buf: Any, pos: int, header: records.BatchHeader, room: Any = None
+    ) -> Iterator[records.Record]:
         world.spend(header.record_count * record_us)
         return whole(buf, pos, header, room)
 
-    records.records_of = charged
+    records.records_of = iterate_and_spend
     try:
         yield
     finally:
@@ -37,7 +39,7 @@ LACKS_EPOCH = "follower lacks the epoch its leader names"
 
 
 @contextmanager
-def counted(world: World) -> Iterator[None]:
+def count_comparisons(world: World) -> Iterator[None]:
     whole = follower_log.truncation_point
 
     def looked_at(

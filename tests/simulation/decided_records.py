@@ -38,12 +38,12 @@ class DecidedRecords:
     def content(self, replica: Replica, offset: int) -> Content:
         """Return the content that the leader shows at an offset now."""
         self.archive.take(replica.tp, replica)
-        return self.of(replica.tp).get(offset, Content.UNCOMMITTED)
+        return self.records_of(replica.tp).get(offset, Content.UNCOMMITTED)
 
-    def of(self, tp: TopicPartition) -> dict[int, Content]:
+    def records_of(self, tp: TopicPartition) -> dict[int, Content]:
         """{offset: content} of every committed offset."""
         known = self._partitions[tp]
-        data = self.archive.since(tp, known.read)
+        data = self.archive.batches_since(tp, known.read)
         for at, header in records.batches(data):
             offsets = range(header.base_offset, header.last_offset + 1)
             known.read += header.size

@@ -24,11 +24,13 @@ SETTINGS = {"log.retention.check.interval.ms": "1000"}
 def change(
     cluster: Cluster, history: History, schedule: Schedule, producers: list[DelayProducer], duration_s: float
 ) -> None:
-    def grown(name: str, count: int) -> None:
+    def on_partitions_added(name: str, count: int) -> None:
         if name == FRONT and not producers[0].stopped:
             producers.extend(DelayProducer(cluster, history, f"p{count - 1}{n}", count - 1, schedule) for n in "ab")
 
-    TopicOperator(cluster, duration_s, (TOPIC, FRONT), COUNTS, grown, {FRONT: front_configs(SEGMENT_BYTES)})
+    TopicOperator(
+        cluster, duration_s, (TOPIC, FRONT), COUNTS, on_partitions_added, {FRONT: front_configs(SEGMENT_BYTES)}
+    )
 
 
 live = partial(delays.live, settings=SETTINGS, change=change)

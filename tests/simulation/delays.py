@@ -40,7 +40,7 @@ from tests.simulation.clients import FATAL, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.metrics import check_pending
-from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, leader_replica
 from tests.simulation.world import S, World
 
 TOPIC, FRONT = "later", "later.delay"
@@ -109,7 +109,7 @@ class DelayProducer(Producer):
     def _send(self) -> None:
         leader = self.leaders.get((FRONT, self.partition))
         if leader is None:
-            self.refresh(lambda: self.later(self._send))
+            self.refresh(lambda: self.call_later(self._send))
             return
         data = records.build(self.records, producer_id=self.producer_id, producer_epoch=0, base_sequence=self.sequence)
         part = ProduceRequest.PartitionProduceData(index=self.partition, records=bytes(data))
@@ -130,12 +130,12 @@ class DelayProducer(Producer):
                 else:
                     self.schedule.placed[record.value] = self.partition, None if base is None else base + i
             self.sequence += len(self.records)
-            self.later(self._next, self.world.between(1, self.pause_ms))
+            self.call_later(self._next, self.world.between(1, self.pause_ms))
             return
         if code in FATAL:
             raise Violation(f"{self.name} at {self.sequence}: {code.name} {response.error_message}")
         self.leaders.pop((FRONT, self.partition), None)
-        self.refresh(lambda: self.later(self._send))
+        self.refresh(lambda: self.call_later(self._send))
 
 
 class DelayFaultInjector(FaultInjector):
@@ -200,16 +200,16 @@ def indexes_used(world: World) -> Iterator[None]:
         TakenBucket.read,
     )
 
-    def used(self: DelayedFront, *rest: Any) -> None:
+    def use_and_count(self: DelayedFront, *rest: Any) -> None:
         world.reached["segment read from its delay index"] += 1
         use(self, *rest)
 
-    def replaced(self: StoredDelays, *rest: Any) -> bool:
+    def replace_and_count(self: StoredDelays, *rest: Any) -> bool:
         done = replace(self, *rest)
         world.reached["delay index replaced memory" if done else "delay index was not equal to memory"] += 1
         return done
 
-    def discarded(self: ReplicaFrontLog, base_offset: int) -> None:
+    def discard_and_count(self: ReplicaFrontLog, base_offset: int) -> None:
         world.reached["delay index discarded"] += 1
         discard(self, base_offset)
 
@@ -224,9 +224,9 @@ def indexes_used(world: World) -> Iterator[None]:
         stack.enter_context(patch.object(delayed_front, "INDEX_INTERVAL_MS", INDEX_ROUND_MS))
         stack.enter_context(patch.object(segment_indexing, "ROUND_MS_MIN", INDEX_ROUND_MS))
         stack.enter_context(patch.object(segment_indexing, "RETRY_MS", INDEX_RETRY_MS))
-        stack.enter_context(patch.object(DelayedFront, "_use", used))
-        stack.enter_context(patch.object(StoredDelays, "replace", replaced))
-        stack.enter_context(patch.object(ReplicaFrontLog, "discard_index", discarded))
+        stack.enter_context(patch.object(DelayedFront, "_use", use_and_count))
+        stack.enter_context(patch.object(StoredDelays, "replace", replace_and_count))
+        stack.enter_context(patch.object(ReplicaFrontLog, "discard_index", discard_and_count))
         stack.enter_context(patch.object(TakenBucket, "read", bucket_read))
         yield
 
@@ -236,7 +236,7 @@ def deliveries_watched(world: World, schedule: Schedule) -> Iterator[None]:
     """No batch is sent before the time of its records."""
     send = FrontDelivery.send
 
-    def watched(self: FrontDelivery, replica: Any, target: FrontTarget, batch: bytes, done: Any) -> None:
+    def send_and_check(self: FrontDelivery, replica: Any, target: FrontTarget, batch: bytes, done: Any) -> None:
         if replica.topic != FRONT:
             send(self, replica, target, batch, done)
             return
@@ -255,17 +255,17 @@ def deliveries_watched(world: World, schedule: Schedule) -> Iterator[None]:
 
         send(self, replica, target, batch, on_response)
 
-    FrontDelivery.send = watched  # type: ignore[method-assign]
+    FrontDelivery.send = send_and_check  # type: ignore[method-assign]
     try:
         yield
     finally:
         FrontDelivery.send = send  # type: ignore[method-assign]
 
 
-def drained(cluster: Cluster) -> bool:
+def is_drained(cluster: Cluster) -> bool:
     """Every front partition has a leader without waiting records, and nothing stays in its log."""
     for partition in range(cluster.topics[FRONT].partitions):
-        replica = led(cluster, FRONT, partition)
+        replica = leader_replica(cluster, FRONT, partition)
         node = cluster.brokers[replica.core.leader]
         found = node.broker.front_delivery.fronts.get((FRONT, partition))
         if found is None or found[0].waiting or replica.log.start_offset < replica.log.end_offset:
@@ -273,7 +273,7 @@ def drained(cluster: Cluster) -> bool:
     return True
 
 
-def judge(cluster: Cluster, world: World, schedule: Schedule) -> None:
+def verify(cluster: Cluster, world: World, schedule: Schedule) -> None:
     for partition in range(cluster.topics[TOPIC].partitions):
         topic = cluster.image.topic_named(TOPIC)
         assert topic is not None
@@ -330,22 +330,22 @@ def live(
         small = {"segment_bytes": world.rng.choice(("2048", "4096", "16384"))}
         cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2")
         cluster.want_topic(FRONT, PARTITIONS, 3, min_insync_replicas="2", weir_delay_topic=TOPIC, **small)
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
         producers = [DelayProducer(cluster, history, f"p{p}{n}", p, schedule) for p in range(PARTITIONS) for n in "ab"]
         world.run(world.now_us + 1 * S)
         change(cluster, history, schedule, producers, faults_s)
         injector = DelayFaultInjector(cluster, history, fault_kinds, faults_max)
         injector.run(faults_s)
-        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+        cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
         for producer in producers:
             producer.stopped = True
-        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+        cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
         for _ in range(METRIC_CHECKS):
             world.run(world.now_us + S // 2)
             for partition in range(cluster.topics[FRONT].partitions):
                 times = Counter(schedule.times[v] for v, (at, _) in schedule.placed.items() if at == partition)
                 world.reached["metric of delayed messages"] += check_pending(cluster, FRONT, partition, times)
-        cluster.until(lambda: drained(cluster), RECOVERY_S_MAX, "all delayed records delivered and deleted")
-        cluster.until(cluster.level, 20, "equal high watermarks")
+        cluster.run_until(lambda: is_drained(cluster), RECOVERY_S_MAX, "all delayed records delivered and deleted")
+        cluster.run_until(cluster.level, 20, "equal high watermarks")
         logs_agree(cluster, but=(FRONT,))
-        judge(cluster, world, schedule)
+        verify(cluster, world, schedule)

@@ -95,7 +95,7 @@ class SimFile(File):
                 self._change((position, half))
             raise
         growth = position + len(content) - len(self.inode.live)
-        room = self._disk.room() if growth > 0 else 0
+        room = self._disk.free_bytes() if growth > 0 else 0
         if growth > room:
             fits = content[: max(0, len(content) - (growth - room))]
             if fits:
@@ -112,7 +112,7 @@ class SimFile(File):
         self._disk.reach(self.path)
         self._disk.step(f"fsync {self.path.name}")
         self._disk.flushes(f"fsync {self.path.name}")
-        self._disk.waits(self.path)
+        self._disk.raise_if_hung(self.path)
         self.inode.durable = bytes(self.inode.live)
         self.inode.pending.clear()
         self._disk.name_is_durable(self.path)
@@ -177,7 +177,7 @@ class SimDisk(Disk):
         if self.broken and any(b == path or b in path.parents for b in self.broken):
             raise DiskFailed(f"at {path}: Input/output error", of_device=True)
 
-    def waits(self, path: Path) -> None:
+    def raise_if_hung(self, path: Path) -> None:
         """Called by operations that wait until the device has written."""
         if any(h == path or h in path.parents for h in self.hung):
             raise DiskHangs(f"waiting for {path}")
@@ -238,7 +238,7 @@ class SimDisk(Disk):
             found.names[name].number = inode.number
         return found
 
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         return self.bytes_max if self.bytes_max == NO_BOUND else self.bytes_max - self.used()
 
     def used(self) -> int:
@@ -276,7 +276,7 @@ class SimDisk(Disk):
             if not create or path.parent not in self.folders:
                 raise FileMissing(f"opening {path}: No such file or directory")
             self.step(f"create {path.name}")
-            if self.room() <= 0:
+            if self.free_bytes() <= 0:
                 raise DiskFull(f"opening {path}: no space left on the device")
             inode = Inode(number=next(self.numbers))
             self._change((path, inode))
@@ -339,7 +339,7 @@ class SimDisk(Disk):
         self.reach(path)
         self.step(f"fsync {path.name}/")
         self.flushes(f"fsync {path.name}/")
-        self.waits(path)
+        self.raise_if_hung(path)
         journal = self._journal_of(path)
         self._write_journal(journal, len(journal))
 
@@ -347,7 +347,7 @@ class SimDisk(Disk):
         self.reach(path)
         self.step(f"syncfs {path.name}/")
         self.flushes(f"syncfs {path.name}/")
-        self.waits(path)
+        self.raise_if_hung(path)
         root = path.parts[1] if len(path.parts) > 1 else ""
         for name, inode in self.names.items():
             if name.parts[1] == root:

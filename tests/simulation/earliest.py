@@ -2,7 +2,7 @@
 
 `FromEarliest` reads a partition with read_committed from its log start offset to its end, then again. Between two passes it looks up a timestamp or
 deletes the oldest records. Invariants: a pass has no gap, no duplicate and the same record at an offset as earlier passes; a lookup by time returns
-the first record with that timestamp or a later one; at the end a pass has exactly the committed records from its start on (`judge`).
+the first record with that timestamp or a later one; at the end a pass has exactly the committed records from its start on (`verify`).
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class FromEarliest(Client):
         self.enter(self._begin)
 
     def _begin(self) -> None:
-        self._ask_time(EARLIEST, self._started)
+        self._ask_time(EARLIEST, self._on_started)
 
     def _ask_time(self, timestamp: int, got_offset: Any) -> None:
         if self.stopped:
             return
         leader = self.leaders.get(self.place)
         if leader is None:
-            self.refresh(lambda: self.later(lambda: self._ask_time(timestamp, got_offset)))
+            self.refresh(lambda: self.call_later(lambda: self._ask_time(timestamp, got_offset)))
             return
         part = ListOffsetsRequest.ListOffsetsPartition(
             partition_index=self.place[1], current_leader_epoch=self.epochs[self.place], timestamp=timestamp
@@ -65,7 +65,7 @@ class FromEarliest(Client):
         def on_response(body: Any) -> None:
             part = body.topics[0].partitions[0] if body is not None else None
             if part is None or part.error_code:
-                self._failed(part, lambda: self._ask_time(timestamp, got_offset))
+                self._on_failed(part, lambda: self._ask_time(timestamp, got_offset))
             else:
                 got_offset(part)
 
@@ -77,13 +77,13 @@ class FromEarliest(Client):
             on_response,
         )
 
-    def _failed(self, part: Any, again: Any) -> None:
+    def _on_failed(self, part: Any, again: Any) -> None:
         if part is not None and part.error_code == E.OFFSET_NOT_AVAILABLE:
             self.world.reached["no history replica answers"] += 1
         self.leaders.pop(self.place, None)
-        self.later(again)
+        self.call_later(again)
 
-    def _started(self, part: Any) -> None:
+    def _on_started(self, part: Any) -> None:
         if part.offset <= self._skipped_upto:
             raise Violation(
                 f"{self.place}: {self.name} a lookup by time skipped offset {self._skipped_upto}, which still exists: {part.offset}"
@@ -99,7 +99,7 @@ class FromEarliest(Client):
             return
         leader = self.leaders.get(self.place)
         if leader is None:
-            self.refresh(lambda: self.later(self._fetch))
+            self.refresh(lambda: self.call_later(self._fetch))
             return
         fetch = committed_fetch(self.place, self.offset, self.epochs[self.place])
         self.send_request(leader, ApiKey.FETCH, 11, fetch, self._on_response)
@@ -112,10 +112,10 @@ class FromEarliest(Client):
             and self.next_offset(self.place, part, self.offset)
         ):
             self.world.reached["pass restarted"] += 1
-            self.later(self._begin)
+            self.call_later(self._begin)
             return
         if part is None or part.error_code:
-            self._failed(part, self._fetch)
+            self._on_failed(part, self._fetch)
             return
         data = bytes(part.records or b"")
         at_once = next(iter(records.batches(data)), None)
@@ -142,11 +142,11 @@ class FromEarliest(Client):
         if state is not None and state.handover_offset > self.pass_start and self.offset > state.handover_offset:
             self.world.reached["pass across the end of a history"] += not data
         if data or self.offset < part.last_stable_offset:
-            self.later(self._fetch, self.world.between(*PAUSE_MS))
+            self.call_later(self._fetch, self.world.between(*PAUSE_MS))
         else:
             self.passes += 1
             self.last = (self.pass_start, dict(self.found))
-            self.later(self._between, self.world.between(*PAUSE_MS) * 4)
+            self.call_later(self._delete_between_passes, self.world.between(*PAUSE_MS) * 4)
 
     @property
     def _state(self) -> Any:
@@ -154,7 +154,7 @@ class FromEarliest(Client):
         return topic.partitions.get(self.place[1]) if topic is not None else None
 
     # -- between passes ------------------------------------------------------------------------------------------------
-    def _between(self) -> None:
+    def _delete_between_passes(self) -> None:
         state = self._state
         if self.found and state is not None and state.handover_offset > 0 and self.world.chance(self.deletes):
             self._delete(self.world.rng.choice(sorted(self.found)[: 1 + len(self.found) // 2]))
@@ -207,11 +207,11 @@ class FromEarliest(Client):
         )
 
 
-def judge(cluster: Cluster, readers: Sequence[FromEarliest], whole: set[Place]) -> None:
+def verify(cluster: Cluster, readers: Sequence[FromEarliest], whole: set[Place]) -> None:
     """Each reader's last pass has the committed records from its start on. For the partitions of `whole` nothing was ever deleted."""
     for reader in readers:
         passes = reader.passes
-        cluster.until(
+        cluster.run_until(
             lambda r=reader, n=passes: r.passes >= n + 2, PASSES_S, f"{reader.name} to read all of {reader.place}"
         )  # type: ignore[misc]
         reader.stopped = True

@@ -158,15 +158,17 @@ class Ensemble:
                     fired += [("data", op.path), ("children", op.path), ("children", op.path.rpartition("/")[0] or "/")]
                 case Check():
                     pass
-        self._changed(trial, fired)
+        self._on_partition_changed(trial, fired)
         return Result(Code.OK, codes=tuple(Code.OK for _ in operations))
 
     def _remove(self, path: str) -> None:
         self.zxid += 1
         rest = {p: z for p, z in self.znodes.items() if p != path}
-        self._changed(rest, [("data", path), ("children", path), ("children", path.rpartition("/")[0] or "/")])
+        self._on_partition_changed(
+            rest, [("data", path), ("children", path), ("children", path.rpartition("/")[0] or "/")]
+        )
 
-    def _changed(self, znodes: dict[str, ZNode], fired: list[tuple[str, str]]) -> None:
+    def _on_partition_changed(self, znodes: dict[str, ZNode], fired: list[tuple[str, str]]) -> None:
         self.znodes = znodes
         self.history.append(Change(self.world.now_us, self.zxid, znodes, tuple(fired)))
         while self.history[0].at_us < self.world.now_us - HISTORY_US:

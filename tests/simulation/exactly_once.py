@@ -1,6 +1,6 @@
 """A world of transactions: the same cluster and faults as in `run` with another load. `python -m tests.simulation --transactions`.
 
-Half of the worlds use transactions v1, half transactions v2 (KIP-890 part 2). The invariants are in `transactors.judge`.
+Half of the worlds use transactions v1, half transactions v2 (KIP-890 part 2). The invariants are in `transactors.verify`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.simulation.transactors import (
     Ledger,
     Transactional,
     Transactor,
-    judge,
+    verify,
 )
 from tests.simulation.world import S, World
 
@@ -47,7 +47,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     cluster.want_topic(COPY, 1, 3, min_insync_replicas="2")
     for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
         cluster.want_topic(name, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     ledger = Ledger()
     source = Producer(cluster, history, "s", SOURCE, 0, 200)
     workers = [Transactor(cluster, ledger, f"t{n}", f"id-{n}", kind) for n in "abc"]
@@ -57,11 +57,11 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     world.run(world.now_us + 1 * S)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
     injector.run(faults_s)
-    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+    cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     before = ledger.commits
-    cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to continue after the last fault")
+    cluster.run_until(lambda: ledger.commits > before + 3, 30, "transactions to continue after the last fault")
     wind_down(cluster, source, [*workers, carrier], readers, places)
-    judge(cluster, ledger, readers)
+    verify(cluster, ledger, readers)
     logs_agree_but_for_compaction(cluster)
     world.reached["transactions committed"] += ledger.commits
     world.reached["transactions aborted"] += ledger.aborts
@@ -80,23 +80,23 @@ def wind_down(
     source.stopped = True
     for worker in workers:
         worker.stopped = True
-    cluster.until(lambda: source.idle, 20, "the last acknowledgement")
-    cluster.until(lambda: all(w.idle for w in workers), 40, "the last transactions")
-    cluster.until(
-        lambda: all(decided(cluster, place) for place in places), DECIDED_S, "every transaction to be decided"
+    cluster.run_until(lambda: source.idle, 20, "the last acknowledgement")
+    cluster.run_until(lambda: all(w.idle for w in workers), 40, "the last transactions")
+    cluster.run_until(
+        lambda: all(is_decided(cluster, place) for place in places), DECIDED_S, "every transaction to be decided"
     )
     for reader in readers:
-        replica = led(cluster, *reader.place)
-        cluster.until(
+        replica = leader_replica(cluster, *reader.place)
+        cluster.run_until(
             lambda r=reader, end=replica.core.high_watermark: r.offset == end,
             20,
             f"{reader.name} at the end",  # type: ignore[misc]
         )
         reader.stopped = True
-    cluster.until(cluster.level, 20, "equal high watermarks")
+    cluster.run_until(cluster.level, 20, "equal high watermarks")
 
 
-def led(cluster: Cluster, topic: str, index: int) -> Replica:
+def leader_replica(cluster: Cluster, topic: str, index: int) -> Replica:
     state = cluster.image.topic_named(topic)
     assert state is not None
     return cluster.brokers[state.partitions[index].leader].broker.replica_manager.hosted[
@@ -104,8 +104,8 @@ def led(cluster: Cluster, topic: str, index: int) -> Replica:
     ]
 
 
-def decided(cluster: Cluster, place: tuple[str, int]) -> bool:
-    replica = led(cluster, *place)
+def is_decided(cluster: Cluster, place: tuple[str, int]) -> bool:
+    replica = leader_replica(cluster, *place)
     high = replica.core.high_watermark
     return high == replica.log.end_offset == replica.log.last_stable(high)
 

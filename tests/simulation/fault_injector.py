@@ -128,17 +128,17 @@ class FaultInjector:
         return self.world.between(PAUSE_MS[0] * MS, PAUSE_MS[1] * MS)
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         return self._faults_max is not None and self.world.faults >= self._faults_max
 
     def _next(self) -> None:
-        if self.over or self.exhausted:
+        if self.over or self.is_exhausted:
             return
         self.world.faults += 1
         self.world.rng.choice(self._kinds)()
         self.world.after(self._pause(), self._next)
 
-    def _later(self, low_s: float, high_s: float, heal: Callable[[], object]) -> None:
+    def _call_later(self, low_s: float, high_s: float, heal: Callable[[], object]) -> None:
         self.world.after(
             self.world.between(int(low_s * S), int(high_s * S)), lambda: None if self.over else (heal(), None)[1]
         )
@@ -146,11 +146,11 @@ class FaultInjector:
     def _broker(self) -> BrokerNode:
         return self.world.rng.choice(list(self.cluster.brokers.values()))
 
-    def _anybody(self) -> BrokerNode | ControllerNode:
+    def _random_node(self) -> BrokerNode | ControllerNode:
         return self.world.rng.choice([*self.cluster.brokers.values(), self._controller_node()])
 
     def _controller_node(self) -> ControllerNode:
-        acting = [c for c in self.cluster.controllers if c.acts]
+        acting = [c for c in self.cluster.controllers if c.is_acting]
         return self.world.rng.choice(acting or self.cluster.controllers)
 
     # -- processes -----------------------------------------------------------------------------------------------------
@@ -158,30 +158,30 @@ class FaultInjector:
         together = self.cluster.probes_rng.random() < self.cluster.probes.together
         for node in [*self.cluster.brokers.values()] if together else [self._broker()]:
             node.kill()
-            self._later(0.05, 8, node.start)
+            self._call_later(0.05, 8, node.start)
 
     def _stop(self) -> None:
         node = self._broker()
         if node.alive and not node.frozen and not node.broker.stopping:
             self.world.deliver(f"{node.name} is asked to stop")
             node.stop()
-            self._later(4, 9, node.start)
+            self._call_later(4, 9, node.start)
 
     def _freeze(self) -> None:
         node = self._broker()
         node.freeze()
-        self._later(0.1, 9, node.resume)
+        self._call_later(0.1, 9, node.resume)
 
     def _controller(self) -> None:
         node = self._controller_node()
         if node.alive:
             node.crash()
-        self._later(0.1, 6, node.start)
+        self._call_later(0.1, 6, node.start)
 
     def _freeze_controller(self) -> None:
         node = self._controller_node()
         node.freeze()
-        self._later(0.5, 9, node.resume)
+        self._call_later(0.5, 9, node.resume)
 
     def _wall_clock(self) -> None:
         node = self._broker()
@@ -199,7 +199,7 @@ class FaultInjector:
             if (
                 self.world.now_us < self._losing_until_us
                 or not self._losing.alive  # its earlier incarnation may still be in the metadata log
-                or self._losing.degraded
+                or self._losing.is_degraded
                 or not all((self._losing.broker_id, isr_member) in s.isr for s in held)
             ):
                 return False
@@ -217,7 +217,7 @@ class FaultInjector:
         self._lose(node)
         self.history.unpromised.update(NOTHING_PROMISED)
         node.power_cut()
-        self._later(0.05, 6, node.start)
+        self._call_later(0.05, 6, node.start)
 
     def _last_one(self) -> None:
         """All others are stopped until one is left in the ISR of "loose", which then loses power."""
@@ -230,26 +230,26 @@ class FaultInjector:
         for node in self.cluster.brokers.values():
             if node is not last:
                 node.kill()
-                self._later(5, 9, node.start)
+                self._call_later(5, 9, node.start)
         until_us = self.world.now_us + 5 * S
 
-        def look() -> None:
+        def check_and_continue() -> None:
             topic = self.cluster.image.topic_named("loose")
             if self.over or self.world.now_us > until_us or topic is None:
                 return
             if topic.partitions[0].isr_ids == (last.broker_id,) and last.alive and self._may_lose():
                 self._power_cut(last)
             else:
-                self.world.after(50 * MS, look)
+                self.world.after(50 * MS, check_and_continue)
 
-        look()
+        check_and_continue()
 
     def _disk_full(self) -> None:
         node = self._broker()
         room = self.world.between(0, 20_000)
         self.world.deliver(f"the disk of {node.name} has {room} bytes left")
         node.disk_room(room)
-        self._later(0.2, 6, node.disk_whole)
+        self._call_later(0.2, 6, node.disk_whole)
 
     def _disk_slow(self) -> None:
         node = self._broker()
@@ -264,11 +264,11 @@ class FaultInjector:
             self.history.unpromised.update(NOTHING_PROMISED)
             self.world.deliver(f"the disk of {node.name} is going to fail")
             node.disk_fails(self.world.between(1, 60), DiskFailed("Input/output error"))
-            self._later(2, 8, lambda: self._replaced(node))
+            self._call_later(2, 8, lambda: self._replace_node(node))
 
-    def _replaced(self, node: BrokerNode) -> None:
+    def _replace_node(self, node: BrokerNode) -> None:
         node.disk_whole()
-        if node.degraded:
+        if node.is_degraded:
             node.kill()
         node.start()
 
@@ -279,12 +279,12 @@ class FaultInjector:
             pairs = {(one, other)} if self.world.chance(0.3) else {(one, other), (other, one)}
             self.world.deliver(f"split: {sorted(pairs)}")
             self.cluster.network.cut |= pairs
-            self._later(0.2, 8, lambda: self.cluster.network.cut.difference_update(pairs))
+            self._call_later(0.2, 8, lambda: self.cluster.network.cut.difference_update(pairs))
 
     def _cut_store(self) -> None:
-        store = self._anybody().store
+        store = self._random_node().store
         store.cut()
-        self._later(0.1, 9, store.heal)
+        self._call_later(0.1, 9, store.heal)
 
     def _expire(self) -> None:
         numbers = list(self.cluster.ensemble.sessions)
@@ -294,7 +294,7 @@ class FaultInjector:
     def _ensemble(self) -> None:
         if self.cluster.ensemble.up:
             self.cluster.ensemble.go_down()
-            self._later(0.1, 5, self.cluster.ensemble.come_up)
+            self._call_later(0.1, 5, self.cluster.ensemble.come_up)
 
     def _blip(self) -> None:
         """A connection is lost while a controller's write is in flight: its result is unknown. The session stays open."""
@@ -308,15 +308,15 @@ class FaultInjector:
                 node.store.lose()
                 node.store.reconnect()
 
-        def look() -> None:
+        def check_and_continue() -> None:
             if self.over or not node.alive:
                 return
             if node.store.multis:
                 self.world.after(self.world.between(0, 3 * MS), lose)
             elif self.world.now_us < until_us:
-                self.world.after(300, look)
+                self.world.after(300, check_and_continue)
 
-        look()
+        check_and_continue()
 
     # -- operators -----------------------------------------------------------------------------------------------------
     def _reset(self) -> None:
@@ -327,7 +327,7 @@ class FaultInjector:
             self._lose(node)
             self._orders += 1
             self.world.deliver(f"an operator resets {topic.name}-{index} on {node.name}")
-            self.cluster.want(DesiredReset(topic.topic_id, index, node.broker_id, f"reset-{self._orders}"))
+            self.cluster.deliver_desired(DesiredReset(topic.topic_id, index, node.broker_id, f"reset-{self._orders}"))
 
     def _move(self) -> None:
         """An operator reassigns a partition, or changes the order of its replicas."""
@@ -336,7 +336,7 @@ class FaultInjector:
             replicas = tuple(self.world.rng.sample(sorted(self.cluster.brokers), len(state.target)))
             self._orders += 1
             self.world.deliver(f"an operator moves {topic.name}-{index} to {replicas}")
-            self.cluster.want(
+            self.cluster.deliver_desired(
                 DesiredAssignment(topic.topic_id, index, replicas, state.assignment_generation, f"move-{self._orders}")
             )
 
@@ -370,8 +370,8 @@ class FaultInjector:
 
     def run(self, faults_s: float) -> None:
         """Run the world for this time, or until a little after the last fault of a shortened world. Then end the faults."""
-        self.world.run(self.world.now_us + int(faults_s * S), lambda: self.exhausted)
-        if self.exhausted:
+        self.world.run(self.world.now_us + int(faults_s * S), lambda: self.is_exhausted)
+        if self.is_exhausted:
             self.world.run(self.world.now_us + AFTERMATH_S * S)
         self.stop_faults()
 
@@ -390,7 +390,7 @@ class FaultInjector:
             if isinstance(node, BrokerNode):
                 node.disk_whole()
                 node.slow_until_us = 0
-                if node.degraded:
+                if node.is_degraded:
                     node.kill()
             node.start()
             node.store.heal()

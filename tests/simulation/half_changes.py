@@ -19,7 +19,17 @@ from brokerd.wire.records import Record
 from tests.simulation import halves
 from tests.simulation.checkers import History, Violation
 from tests.simulation.cluster import Cluster
-from tests.simulation.halves import CHECK, EXPIRED, FRONT, MEANINGS, TOPIC, Half, HalfMessages, HalfProducer, meaning
+from tests.simulation.halves import (
+    CHECK,
+    EXPIRED,
+    FRONT,
+    MEANINGS,
+    TOPIC,
+    HalfMessage,
+    HalfMessages,
+    HalfProducer,
+    id_and_decision,
+)
 from tests.simulation.producer_state import RestartWatch
 from tests.simulation.topic_changes import RETENTIONS, TopicOperator, front_configs
 from tests.simulation.world import World
@@ -44,33 +54,33 @@ class RepeatProducer(HalfProducer):
         now_ms = self.clock().wall_ms
         known = [i for i, h in self.shop.halves.items() if self._is_known(h, now_ms)]
         if not known:
-            self.later(self._next)
+            self.call_later(self._next)
             return
         chosen = self.world.rng.sample(known, min(len(known), self.world.between(1, 3)))
-        self.records = [self._repeated(i, half_id, now_ms) for i, half_id in enumerate(chosen)]
+        self.records = [self._repeated_record(i, half_id, now_ms) for i, half_id in enumerate(chosen)]
         self._send()
 
-    def _is_known(self, half: Half, now_ms: int) -> bool:
+    def _is_known(self, half: HalfMessage, now_ms: int) -> bool:
         return half.partition == self.partition and half.fate is not None and now_ms < half.kept_until_ms
 
-    def _repeated(self, position: int, half_id: bytes, now_ms: int) -> Record:
+    def _repeated_record(self, position: int, half_id: bytes, now_ms: int) -> Record:
         if self.shop.halves[half_id].kept_until_ms - LATE_MS > now_ms and self.world.chance(0.5):
             return Record(position, now_ms, b"k", half_id, (("x-half-id", half_id),))
         return self._decision(position, half_id, now_ms)
 
     def _send(self) -> None:
         now_ms = self.clock().wall_ms
-        for half_id, decision in map(meaning, self.records):
+        for half_id, decision in map(id_and_decision, self.records):
             if decision is None and self.shop.halves[half_id].kept_until_ms - LATE_MS <= now_ms:
                 self._next()
                 return
         super()._send()
 
-    def _acknowledged(self) -> None:
-        raise Violation(f"{self.name}: accepted again: {[meaning(r) for r in self.records]}")
+    def _on_acknowledged(self) -> None:
+        raise Violation(f"{self.name}: accepted again: {[id_and_decision(r) for r in self.records]}")
 
-    def _rejected(self, record: Record, message: str) -> None:
-        half_id, decision = meaning(record)
+    def _on_rejected(self, record: Record, message: str) -> None:
+        half_id, decision = id_and_decision(record)
         half, rejection = self.shop.halves[half_id], MEANINGS[message]
         assert half.fate is not None
         expected = HalfRejection.ID_IN_USE if decision is None else ALREADY[half.fate]
@@ -101,7 +111,7 @@ def change(
     def add(kind: type[HalfProducer], partition: int, names: str) -> None:
         producers.extend(kind(cluster, history, f"p{partition}{n}", partition, shop) for n in names)
 
-    def grown(name: str, count: int) -> None:
+    def on_partitions_added(name: str, count: int) -> None:
         if name == FRONT and not producers[0].stopped:
             add(HalfProducer, count - 1, "ab")
             add(RepeatProducer, count - 1, "r")
@@ -112,7 +122,7 @@ def change(
     if cluster.world.seed % RETAINED:
         configs[TOPIC] = RETENTIONS
         RestartWatch(cluster, (TOPIC,))
-    TopicOperator(cluster, duration_s, (TOPIC, FRONT, CHECK, EXPIRED), COUNTS, grown, configs)
+    TopicOperator(cluster, duration_s, (TOPIC, FRONT, CHECK, EXPIRED), COUNTS, on_partitions_added, configs)
 
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:

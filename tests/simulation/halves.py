@@ -34,7 +34,7 @@ from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.delays import DelayFaultInjector
 from tests.simulation.fault_injector import FaultKinds
 from tests.simulation.metrics import UndecidedChecker
-from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, leader_replica
 from tests.simulation.world import S, World
 
 TOPIC, FRONT = "paid", "paid.half"
@@ -57,7 +57,7 @@ MEANINGS = {message: rejection for rejection, message in REJECTIONS.items()}
 
 
 @dataclass(slots=True)
-class Half:
+class HalfMessage:
     """A half message as its producer knows it. `decide_at_ms` None: nobody decides it."""
 
     partition: int
@@ -71,7 +71,7 @@ class Half:
     kept_from_ms: int = 0
     """The record of the fate is not older than this."""
 
-    def named(self, fate: HalfDecision, kept_from_ms: int) -> None:
+    def on_decision(self, fate: HalfDecision, kept_from_ms: int) -> None:
         self.fate = fate
         self.kept_from_ms = max(self.kept_from_ms, kept_from_ms)
 
@@ -85,7 +85,7 @@ class Half:
 class HalfMessages:
     """The half messages of the producers, by id."""
 
-    halves: dict[bytes, Half] = field(default_factory=dict)
+    halves: dict[bytes, HalfMessage] = field(default_factory=dict)
     claims: list[tuple[bytes, HalfDecision]] = field(default_factory=list)
     """Errors in the responses to rejected decisions."""
     clock_error_ms: int = 0
@@ -119,17 +119,17 @@ class HalfProducer(Producer):
             chosen = self.world.rng.sample(due, min(len(due), self.world.between(1, 3)))
             self.records = [self._decision(i, half_id, now_ms) for i, half_id in enumerate(chosen)]
         else:
-            self.records = [self._half(i, now_ms) for i in range(self.world.between(1, 3))]
+            self.records = [self._new_half_message(i, now_ms) for i in range(self.world.between(1, 3))]
         self._send()
 
-    def _half(self, position: int, now_ms: int) -> Record:
+    def _new_half_message(self, position: int, now_ms: int) -> Record:
         self.number += 1
         half_id = f"{self.name}:{self.number}".encode()
         decide_at = None
         if not self.world.chance(0.15):
             late = self.world.chance(0.2)
             decide_at = now_ms + self.world.between(EXPIRY_MS - 1_000 if late else DECIDED_FROM_MS, DECIDED_UPTO_MS)
-        self.shop.halves[half_id] = Half(self.partition, now_ms, decide_at)
+        self.shop.halves[half_id] = HalfMessage(self.partition, now_ms, decide_at)
         return Record(position, now_ms, b"k", half_id, (("x-half-id", half_id),))
 
     def _decision(self, position: int, half_id: bytes, now_ms: int) -> Record:
@@ -139,7 +139,7 @@ class HalfProducer(Producer):
     def _send(self) -> None:
         leader = self.leaders.get((FRONT, self.partition))
         if leader is None:
-            self.refresh(lambda: self.later(self._send))
+            self.refresh(lambda: self.call_later(self._send))
             return
         data = records.build(self.records, producer_id=self.producer_id, producer_epoch=0, base_sequence=self.sequence)
         part = ProduceRequest.PartitionProduceData(index=self.partition, records=bytes(data))
@@ -151,25 +151,25 @@ class HalfProducer(Producer):
         response: Any = body.responses[0].partition_responses[0] if body is not None else None
         code = ErrorCode(response.error_code) if response is not None else None
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._acknowledged()
+            self._on_acknowledged()
             self.sequence += len(self.records)
-            self.later(self._next, self.world.between(1, self.pause_ms))
+            self.call_later(self._next, self.world.between(1, self.pause_ms))
             return
         if code is ErrorCode.INVALID_RECORD and response.record_errors:
             for error in response.record_errors:
-                self._rejected(self.records[error.batch_index], error.batch_index_error_message)
-            self.later(self._next, self.world.between(1, self.pause_ms))
+                self._on_rejected(self.records[error.batch_index], error.batch_index_error_message)
+            self.call_later(self._next, self.world.between(1, self.pause_ms))
             return
         if code in FATAL:
             raise Violation(f"{self.name} at {self.sequence}: {code.name} {response.error_message}")
         self.world.reached["half record not stable"] += code is ErrorCode.NOT_ENOUGH_REPLICAS
         self.leaders.pop((FRONT, self.partition), None)
-        self.refresh(lambda: self.later(self._send))
+        self.refresh(lambda: self.call_later(self._send))
 
-    def _acknowledged(self) -> None:
+    def _on_acknowledged(self) -> None:
         self.history.acks += len(self.records)
         for record in self.records:
-            half_id, decision = meaning(record)
+            half_id, decision = id_and_decision(record)
             half = self.shop.halves[half_id]
             if decision is None:
                 half.acknowledged = True
@@ -177,23 +177,23 @@ class HalfProducer(Producer):
             if half.decision is not None:
                 raise Violation(f"{half_id!r}: {decision} is acknowledged after {half.decision}")
             half.decision = decision
-            half.named(decision, self.began_ms - self.shop.clock_error_ms)
+            half.on_decision(decision, self.began_ms - self.shop.clock_error_ms)
 
-    def _rejected(self, record: Record, message: str) -> None:
-        half_id, decision = meaning(record)
+    def _on_rejected(self, record: Record, message: str) -> None:
+        half_id, decision = id_and_decision(record)
         half, rejection = self.shop.halves[half_id], MEANINGS[message]
         if decision is None:
             raise Violation(f"the half message {half_id!r} is rejected: {rejection}")
         fate = FATES.get(rejection)
         if fate is not None:
             self.shop.claims.append((half_id, fate))
-            half.named(fate, half.sent_ms - self.shop.clock_error_ms)
+            half.on_decision(fate, half.sent_ms - self.shop.clock_error_ms)
             self.world.reached[f"second decision rejected after {fate.value}"] += 1
         elif self.clock().wall_ms < half.sent_ms + DECIDED_KEEP_MS - self.shop.clock_error_ms:
             raise Violation(f"{decision} of {half_id!r} is rejected: {rejection}")
 
 
-def meaning(record: Record) -> tuple[bytes, HalfDecision | None]:
+def id_and_decision(record: Record) -> tuple[bytes, HalfDecision | None]:
     headers = dict(record.headers)
     decision = headers.get("x-half")
     half_id = headers["x-half-id"]
@@ -226,7 +226,7 @@ def sends_watched(world: World, shop: HalfMessages) -> Iterator[None]:
     send = FrontDelivery.send
     sent: Counter[tuple[FrontTarget, bytes]] = Counter()
 
-    def watched(self: FrontDelivery, replica: Any, target: FrontTarget, batch: bytes, done: Any) -> None:
+    def send_and_check(self: FrontDelivery, replica: Any, target: FrontTarget, batch: bytes, done: Any) -> None:
         if replica.topic != FRONT:
             send(self, replica, target, batch, done)
             return
@@ -245,17 +245,17 @@ def sends_watched(world: World, shop: HalfMessages) -> Iterator[None]:
         world.reached[f"half batch to {target.value}"] += 1
         send(self, replica, target, batch, done)
 
-    FrontDelivery.send = watched  # type: ignore[method-assign]
+    FrontDelivery.send = send_and_check  # type: ignore[method-assign]
     try:
         yield
     finally:
         FrontDelivery.send = send  # type: ignore[method-assign]
 
 
-def drained(cluster: Cluster) -> bool:
+def is_drained(cluster: Cluster) -> bool:
     """Every front partition has a leader without undecided messages, and nothing stays in its log."""
     for partition in range(cluster.topics[FRONT].partitions):
-        replica = led(cluster, FRONT, partition)
+        replica = leader_replica(cluster, FRONT, partition)
         node = cluster.brokers[replica.core.leader]
         found = node.broker.front_delivery.fronts.get((FRONT, partition))
         if found is None or not isinstance(found[0], HalfFront) or not found[0].ready:
@@ -265,13 +265,13 @@ def drained(cluster: Cluster) -> bool:
     return True
 
 
-def undecided(shop: HalfMessages, partition: int) -> set[bytes]:
+def undecided_ids(shop: HalfMessages, partition: int) -> set[bytes]:
     own = ((i, h) for i, h in shop.halves.items() if h.partition == partition)
     return {half_id for half_id, half in own if half.acknowledged and half.decision is None}
 
 
-def judge(cluster: Cluster, world: World, shop: HalfMessages) -> None:
-    delivered, expired = _found(cluster, TOPIC, shop), _found(cluster, EXPIRED, shop)
+def verify(cluster: Cluster, world: World, shop: HalfMessages) -> None:
+    delivered, expired = find_ids(cluster, TOPIC, shop), find_ids(cluster, EXPIRED, shop)
     for half_id in delivered | expired:
         if half_id not in shop.halves:
             raise Violation(f"{half_id!r} was delivered, and nobody wrote it")
@@ -288,7 +288,7 @@ def judge(cluster: Cluster, world: World, shop: HalfMessages) -> None:
             raise Violation(f"a rejected decision about {half_id!r} named {wrong[0]}, its fate is {fate}")
 
 
-def _found(cluster: Cluster, name: str, shop: HalfMessages) -> set[bytes]:
+def find_ids(cluster: Cluster, name: str, shop: HalfMessages) -> set[bytes]:
     """The ids in a topic, each once and in the partition of its message."""
     found: set[bytes] = set()
     topic = cluster.image.topic_named(name)
@@ -296,7 +296,7 @@ def _found(cluster: Cluster, name: str, shop: HalfMessages) -> set[bytes]:
     for partition in topic.partitions:
         tp = TopicPartition(topic.topic_id, partition)
         assert cluster.archive is not None
-        counted = Counter(r.value or b"" for r in data_records(cluster.archive.of(tp)))
+        counted = Counter(r.value or b"" for r in data_records(cluster.archive.batches_of(tp)))
         if twice := [v for v, n in counted.items() if n > 1]:
             raise Violation(f"{name}-{partition} has {twice[:5]} more than once")
         if strange := [v for v in counted if v not in shop.halves or shop.halves[v].partition != partition]:
@@ -332,25 +332,25 @@ def live(
         for name in (TOPIC, CHECK, EXPIRED):
             cluster.want_topic(name, PARTITIONS, 3, min_insync_replicas="2")
         cluster.want_topic(FRONT, PARTITIONS, 3, min_insync_replicas="2", weir_half_topic=TOPIC, **small)
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
         producers = [HalfProducer(cluster, history, f"p{p}{n}", p, shop) for p in range(PARTITIONS) for n in "ab"]
         world.run(world.now_us + 1 * S)
         change(cluster, history, shop, producers, faults_s)
         injector = DelayFaultInjector(cluster, history, fault_kinds, faults_max)
         injector.run(faults_s)
-        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+        cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
         for producer in producers:
             producer.stopped = True
-        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+        cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
         metrics = UndecidedChecker(FRONT, EXPIRED)
         for _ in range(METRIC_CHECKS):
             world.run(world.now_us + S // 2)
             for partition in range(cluster.topics[FRONT].partitions):
                 world.reached["metric of half messages"] += metrics.check(
-                    cluster, partition, undecided(shop, partition)
+                    cluster, partition, undecided_ids(shop, partition)
                 )
-        cluster.until(lambda: drained(cluster), RECOVERY_S_MAX, "all half messages decided and deleted")
-        cluster.until(cluster.level, 20, "equal high watermarks")
+        cluster.run_until(lambda: is_drained(cluster), RECOVERY_S_MAX, "all half messages decided and deleted")
+        cluster.run_until(cluster.level, 20, "equal high watermarks")
         logs_agree(cluster, but=(FRONT,))
-        cluster.archive.agrees()
-        judge(cluster, world, shop)
+        cluster.archive.check_logs()
+        verify(cluster, world, shop)

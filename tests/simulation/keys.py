@@ -40,7 +40,7 @@ from tests.simulation.checkers import History, InvariantChecker, Violation, logs
 from tests.simulation.clients import Client
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, leader_replica
 from tests.simulation.world import S, World
 
 PLAIN, COMPACTED = "orders", "latest"
@@ -77,7 +77,7 @@ class LogScan:
     def __init__(self) -> None:
         self._decoded: dict[tuple[int, int, int], tuple[Record, ...]] = {}
 
-    def of(self, replica: Replica) -> dict[int, Record]:
+    def records_of(self, replica: Replica) -> dict[int, Record]:
         """{offset: record}, from the log start to the log end."""
         found: dict[int, Record] = {}
         for segment in replica.log.segments:
@@ -119,13 +119,13 @@ class LookupWatch:
     """{id of a look-up in progress: (records of the log, largest end offset) at its start}"""
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def patch_lookups(self) -> Iterator[None]:
         search, finish = KeyLookupServer._part, KeyLookupServer._finish
         add, removed = key_lookups._add, Segment.remove_key_index
         take = AppendedKeys.take
         watch = self
 
-        def taken(appended: AppendedKeys, position: int) -> CollectedRange | None:
+        def take_and_count(appended: AppendedKeys, position: int) -> CollectedRange | None:
             collected = take(appended, position)
             if collected is not None:
                 whole = not collected.start and collected.end == position
@@ -133,7 +133,7 @@ class LookupWatch:
                 watch.world.reached["all entries of a segment collected by appends"] += whole
             return collected
 
-        def part(
+        def part_and_check(
             server: KeyLookupServer, send_request: PartitionRequest, *, committed: bool
         ) -> Steps[PartitionKeyLookup]:
             replica = send_request.replica
@@ -155,14 +155,14 @@ class LookupWatch:
 
             finish(server, found, committed, on_checked)
 
-        def searched(lookup: Any, segment: Segment, job: SegmentSearch) -> None:
+        def search_and_count(lookup: Any, segment: Segment, job: SegmentSearch) -> None:
             if job.part is not None and job.used_index:
                 watch.world.reached["look-up in a part of an index"] += 1
                 watch.world.reached["look-up in runs of a part"] += bool(job.part.runs)
                 watch.world.reached["look-up with a part of an index and matches"] += bool(job.matches)
             add(lookup, segment, job)
 
-        def counted(segment: Segment) -> None:
+        def remove_and_count(segment: Segment) -> None:
             if segment.key_index is IndexFileState.CURRENT:
                 watch.world.reached["key index removed"] += 1
             if segment.key_index_part is not None:
@@ -171,16 +171,16 @@ class LookupWatch:
 
         with ExitStack() as stack:
             for where, name, value in (
-                (KeyLookupServer, "_part", part),
+                (KeyLookupServer, "_part", part_and_check),
                 (KeyLookupServer, "_finish", on_finished),
-                (key_lookups, "_add", searched),
-                (Segment, "remove_key_index", counted),
+                (key_lookups, "_add", search_and_count),
+                (Segment, "remove_key_index", remove_and_count),
                 (segment_indexing, "ROUND_MS_MIN", ROUND_MS),
                 (segment_indexing, "RETRY_MS", RETRY_MS),
                 (key_indexing, "PART_BYTES", PART_BYTES),
                 (key_indexing, "ENTRIES_MAX", ENTRIES_MAX),
                 (key_indexing, "COLLECTS_APPENDED", True),
-                (AppendedKeys, "take", taken),
+                (AppendedKeys, "take", take_and_count),
             ):
                 stack.enter_context(patch.object(where, name, value))
             yield
@@ -189,7 +189,7 @@ class LookupWatch:
         """The scan costs no time of the broker."""
         spent_us = self.world.spent_us
         try:
-            return self.scan.of(replica)
+            return self.scan.records_of(replica)
         finally:
             self.world.spent_us = spent_us
 
@@ -267,12 +267,12 @@ def segments(cluster: Cluster) -> Iterator[tuple[str, Replica, Segment, bool]]:
 
 
 def all_indexed(cluster: Cluster) -> bool:
-    def covered(segment: Segment) -> int:
+    def indexed_end(segment: Segment) -> int:
         part = segment.key_index_part
         return part.log_end if part is not None else 0
 
     return all(
-        s.size - covered(s) < PART_BYTES if active else s.key_index is IndexFileState.CURRENT
+        s.size - indexed_end(s) < PART_BYTES if active else s.key_index is IndexFileState.CURRENT
         for _, _, s, active in segments(cluster)
     )
 
@@ -294,7 +294,7 @@ class KeyProducer(Client):
             return
         leader = self.leaders.get(self.place)
         if leader is None:
-            self.refresh(lambda: self.later(self._next))
+            self.refresh(lambda: self.call_later(self._next))
             return
         batch = [self._record(i) for i in range(self.world.between(1, 4))]
         self.batches += 1
@@ -317,7 +317,7 @@ class KeyProducer(Client):
             self.leaders.pop(self.place, None)
         else:
             self.history.acks += 1
-        self.later(self._next, self.world.between(1, 120))
+        self.call_later(self._next, self.world.between(1, 120))
 
 
 class KeySearcher(Client):
@@ -370,7 +370,7 @@ class KeySearcher(Client):
     def _send_request(self, query: KeyLookupRequest) -> None:
         leader = self.leaders.get(self.place)
         if leader is None:
-            self.refresh(lambda: self.later(lambda: self._send_request(query)))
+            self.refresh(lambda: self.call_later(lambda: self._send_request(query)))
             return
         wanted = FetchRequest.FetchPartition(
             partition=self.place[1],
@@ -388,7 +388,7 @@ class KeySearcher(Client):
             self.leaders.pop(self.place, None)
             # A look-up that takes longer than the time-out of this client never ends. At the end only the last queries are sent again.
             replaced = self.stopped and not any(query is last for last in self.last)
-            self.later(self._next if replaced else lambda: self._send_request(query))
+            self.call_later(self._next if replaced else lambda: self._send_request(query))
             return
         response = versioned.decode(KeyLookupResponse, part.key_lookup, VERSION)
         self.found += [m.offset for m in response.matches]
@@ -396,14 +396,14 @@ class KeySearcher(Client):
             self.complete.append((query, self.found))
         elif any(query is last for last in self.last) if self.stopped else self.world.chance(0.7):
             query.before_offset = response.next_before_offset
-            self.later(lambda: self._send_request(query), 1)
+            self.call_later(lambda: self._send_request(query), 1)
             return
-        self.later(self._next, 1 if self.queries else self.world.between(20, 400))
+        self.call_later(self._next, 1 if self.queries else self.world.between(20, 400))
 
     def _delete(self) -> None:
         leader, topic = self.leaders.get(self.place), self.cluster.image.topic_named(self.place[0])
         if leader is None or topic is None:
-            self.later(self._next)
+            self.call_later(self._next)
             return
         hosted = self.cluster.brokers[leader].broker.replica_manager.hosted.get(TopicPartition(topic.topic_id, 0))
         start, end = (hosted.start_offset, hosted.core.high_watermark) if hosted is not None else (0, 0)
@@ -411,7 +411,7 @@ class KeySearcher(Client):
         part = r.DeleteRecordsPartition(partition_index=0, offset=start + max(0, end - start) // 3)
         self.on_delete(part.offset)
         body = r(topics=[r.DeleteRecordsTopic(name=self.place[0], partitions=[part])], timeout_ms=2_000)
-        self.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, lambda response: self.later(self._next))
+        self.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, lambda response: self.call_later(self._next))
 
 
 class KeyFaultInjector(FaultInjector):
@@ -452,28 +452,28 @@ class KeyWorld:
     ) -> KeyFaultInjector:
         return KeyFaultInjector(cluster, history, fault_kinds, faults_max)
 
-    def begun(self, cluster: Cluster) -> None:
+    def on_topics_created(self, cluster: Cluster) -> None:
         """The topics exist."""
 
     def on_delete(self, offset: int) -> None:
         """A client requests the deletion of the records of the plain topic below the offset."""
 
-    def agrees(self, cluster: Cluster) -> None:
+    def check_logs(self, cluster: Cluster) -> None:
         logs_agree(cluster, but=(COMPACTED,))
 
     def live(self, history: History, faults_s: float, faults_max: int | None) -> None:
         world, scan = self.world, self.scan
         fault_kinds = FaultKinds.draw(world)
         world.deliver(f"fault_kinds: {fault_kinds}")
-        with self.watch().watching():
+        with self.watch().patch_lookups():
             cluster = Cluster(world, settings=self.settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
             InvariantChecker(cluster)
             small = {"segment_bytes": "2048", "index_interval_bytes": world.rng.choice(("128", "4096"))}
             cluster.want_topic(PLAIN, 1, 3, **self.plain_configs(), **small, **INDEX)
             compact = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.05"}
             cluster.want_topic(COMPACTED, 1, 3, min_insync_replicas="2", **small, **compact, **INDEX)
-            cluster.until(cluster.settled, 30, "the cluster's beginning")
-            self.begun(cluster)
+            cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
+            self.on_topics_created(cluster)
             producers = [KeyProducer(cluster, history, f"p{i}{n}", p) for i, p in enumerate(PLACES) for n in "ab"]
             searchers = [
                 KeySearcher(cluster, f"s{i}", p, deletes=0.02 * (1 - i), on_delete=self.on_delete)
@@ -486,19 +486,19 @@ class KeyWorld:
                 searcher.deletes = 0
             for name in (PLAIN, COMPACTED):
                 cluster.change_topic(name, **INDEX)
-            cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+            cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
             for producer in producers:
                 producer.stopped = True
-            cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
-            cluster.until(cluster.level, 20, "equal high watermarks")
-            cluster.until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each segment on each broker")
+            cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+            cluster.run_until(cluster.level, 20, "equal high watermarks")
+            cluster.run_until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each segment on each broker")
             indexes_agree(cluster, scan)
             self.ask_all(cluster, searchers)
-            self.agrees(cluster)
+            self.check_logs(cluster)
 
     def records(self, cluster: Cluster, place: tuple[str, int]) -> dict[int, Record]:
         """{offset: record} that a complete look-up searches."""
-        return self.scan.of(led(cluster, *place))
+        return self.scan.records_of(leader_replica(cluster, *place))
 
     def ask_all(self, cluster: Cluster, searchers: list[KeySearcher]) -> None:
         """Some keys and header values are looked up in parts, to the end: all responses together have the records that a scan of the leader's log finds.
@@ -518,7 +518,7 @@ class KeyWorld:
             ]
             searcher.last = [*searcher.queries]
             searcher.stopped = True
-        cluster.until(lambda: all(s.all_responded for s in searchers), 120, "complete look-ups of the last keys")
+        cluster.run_until(lambda: all(s.all_responded for s in searchers), 120, "complete look-ups of the last keys")
         for searcher in searchers:
             log = self.records(cluster, searcher.place)
             for query, found in searcher.complete:

@@ -21,7 +21,7 @@ from tests.simulation.checkers import History, Violation, logs_agree
 from tests.simulation.cluster import Cluster
 from tests.simulation.fault_injector import FaultKinds
 from tests.simulation.keys import COMPACTED, PLAIN, SETTINGS, KeyFaultInjector, KeyWorld, LookupWatch
-from tests.simulation.run import led
+from tests.simulation.run import leader_replica
 from tests.simulation.world import World
 
 REMOTE = {
@@ -43,9 +43,9 @@ class CommittedRecords:
         self._position = 0
         self._records: dict[int, Record] = {}
 
-    def of(self, tp: TopicPartition) -> dict[int, Record]:
+    def records_of(self, tp: TopicPartition) -> dict[int, Record]:
         assert self.archive is not None
-        data = self.archive.since(tp, self._position)
+        data = self.archive.batches_since(tp, self._position)
         self._position += len(data)
         for pos, header in records.batches(data):
             if not header.is_control:
@@ -64,7 +64,7 @@ class RemoteLookupWatch(LookupWatch):
         local = super()._records(replica)
         if replica.topic != PLAIN or self.committed.archive is None:
             return local
-        return {**self.committed.of(replica.tp), **local}
+        return {**self.committed.records_of(replica.tp), **local}
 
     def _check(
         self,
@@ -97,9 +97,9 @@ class RemoteFaultInjector(KeyFaultInjector):
     def _change_store(self) -> None:
         failing = self.world.rng.choice(FAILING)
         self.world.deliver(f"the remote store fails: {failing}")
-        self._set(failing)
+        self._set_failing(failing)
 
-    def _set(self, failing: float) -> None:
+    def _set_failing(self, failing: float) -> None:
         self.cluster.remote_store.failing = failing
         for node in self.cluster.brokers.values():
             if node.remote_helper is not None:
@@ -107,7 +107,7 @@ class RemoteFaultInjector(KeyFaultInjector):
 
     def stop_faults(self) -> None:
         super().stop_faults()
-        self._set(0.0)
+        self._set_failing(0.0)
 
 
 class RemoteKeyWorld(KeyWorld):
@@ -139,26 +139,26 @@ class RemoteKeyWorld(KeyWorld):
     ) -> KeyFaultInjector:
         return RemoteFaultInjector(cluster, history, fault_kinds, faults_max)
 
-    def begun(self, cluster: Cluster) -> None:
-        cluster.until(
+    def on_topics_created(self, cluster: Cluster) -> None:
+        cluster.run_until(
             lambda: cluster.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None, 30, "the metadata topic"
         )
-        cluster.until(cluster.settled, 30, "its replicas")
+        cluster.run_until(cluster.is_settled, 30, "its replicas")
         self.committed.archive = Archive(cluster, (PLAIN,))
 
     def on_delete(self, offset: int) -> None:
         self.watching.deleted_below = max(self.watching.deleted_below, offset)
 
     def records(self, cluster: Cluster, place: tuple[str, int]) -> dict[int, Record]:
-        leader = led(cluster, *place)
+        leader = leader_replica(cluster, *place)
         if place[0] != PLAIN:
             return super().records(cluster, place)
         start = leader.start_offset
         return {o: r for o, r in self.watching._records(leader).items() if o >= start}
 
-    def agrees(self, cluster: Cluster) -> None:
+    def check_logs(self, cluster: Cluster) -> None:
         assert self.committed.archive is not None
-        self.committed.archive.agrees()
+        self.committed.archive.check_logs()
         logs_agree(cluster, but=(COMPACTED, PLAIN, REMOTE_LOG_METADATA_TOPIC))
 
 

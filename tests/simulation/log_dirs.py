@@ -29,7 +29,7 @@ class LogDirOperator(Client):
 
     def _next(self) -> None:
         if self.world.now_us < self._until_us:
-            self.later(self._move, self.world.between(*PAUSE_MS))
+            self.call_later(self._move, self.world.between(*PAUSE_MS))
 
     def _move(self) -> None:
         placed = [(b, t.name, i) for t, i, s in self.cluster.image.each_partition() for b in s.replicas]

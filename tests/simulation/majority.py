@@ -18,7 +18,7 @@ from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.pipelined import PipelinedProducer
-from tests.simulation.run import LAG_MS, LOGS, PAUSES_MS, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import LAG_MS, LOGS, PAUSES_MS, PROBES, RECOVERY_S_MAX, leader_replica
 from tests.simulation.world import S, World
 
 MAJORITY = {"weir_majority_acks_enable": "true"}
@@ -33,8 +33,8 @@ class MajorityChecker(InvariantChecker):
         self._exposed: dict[TopicPartition, tuple[int, int]] = {}
         """The highest high watermark of any leader, and the leader epoch of the record below it."""
 
-    def look(self) -> None:
-        super().look()
+    def check(self) -> None:
+        super().check()
         touched = self.cluster.world.touched
         for node in self.cluster.brokers.values():
             if node.name not in touched or not node.alive:
@@ -52,10 +52,10 @@ class MajorityChecker(InvariantChecker):
         rows = (self.cluster.topics.get(name) for name in self.majority_topics)
         return any(row is not None and row.topic_id == tp.topic_id for row in rows)
 
-    def _changed(self, record: PartitionChanged) -> None:
+    def _on_partition_changed(self, record: PartitionChanged) -> None:
         tp, new = TopicPartition(record.topic_id, record.partition), record.state
         if not self._is_majority(tp):
-            super()._changed(record)
+            super()._on_partition_changed(record)
             return
         old = self._states.get(tp)
         if old is not None and new.partition_epoch <= old.partition_epoch:
@@ -86,7 +86,7 @@ class MajorityChecker(InvariantChecker):
             self._exposed.pop(tp, None)
         if new.leader != old.replicas[0]:
             reached["vote for another replica than the preferred leader"] += 1
-        replica = self._hosted(new.leader, new.leader_broker_epoch, tp)
+        replica = self._hosted_replica(new.leader, new.leader_broker_epoch, tp)
         if replica is None or tp not in self._exposed:
             return
         end, epoch = self._exposed[tp]
@@ -115,7 +115,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     if brokers == 5:
         cluster.want_topic("wide", 1, 5, **MAJORITY, **world.rng.choice(LOGS))
         places.append(("wide", 0))
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     producers: list[Producer | PipelinedProducer] = [
         Producer(cluster, history, f"p{i}", t, p, pause_ms) for i, (t, p) in enumerate(places)
     ]
@@ -124,14 +124,16 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     world.run(world.now_us + 1 * S)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
     injector.run(faults_s)
-    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+    cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     for producer in producers:
         producer.stopped = True
-    cluster.until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
-    cluster.until(lambda: cluster.settled() and cluster.level(), 20, "equal high watermarks")
+    cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
+    cluster.run_until(lambda: cluster.is_settled() and cluster.level(), 20, "equal high watermarks")
     for reader in readers:
-        log = led(cluster, reader.topic, reader.partition)
-        cluster.until(lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end")  # type: ignore[misc]
+        log = leader_replica(cluster, reader.topic, reader.partition)
+        cluster.run_until(
+            lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end"
+        )  # type: ignore[misc]
         reader.stopped = True
     logs_agree(cluster)
-    history.judge(cluster)
+    history.verify(cluster)

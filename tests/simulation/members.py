@@ -50,7 +50,7 @@ class GroupHistory:
     numbers: int = 0
     acks: int = 0
 
-    def assigned(self, generation: int, places: list[Place], owner: str) -> None:
+    def on_assigned(self, generation: int, places: list[Place], owner: str) -> None:
         for place in places:
             first = self.owners.setdefault((generation, place), owner)
             if first != owner:
@@ -72,7 +72,7 @@ class GroupHistory:
                     f"{place}: generation {commit.generation} committed although {commit.overtaken} was formed"
                 )
 
-    def judge(self, committed: dict[Place, int]) -> None:
+    def verify(self, committed: dict[Place, int]) -> None:
         for place, commits in self.commits.items():
             stands = next((c for c in commits if c.number == committed.get(place)), None)
             for c in commits:
@@ -95,17 +95,17 @@ class Member(Client):
         """Stops random actions."""
         self.enter(self._find)
 
-    def _again(self, code: int | None) -> None:
+    def _rejoin(self, code: int | None) -> None:
         """After any error: look up the coordinator and join."""
         self.owned = []
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
-        self.later(self._find)
+        self.call_later(self._find)
 
     def _find(self) -> None:
         def on_response(body: Any) -> None:
             if body is None or body.error_code:
-                self.later(self._find)
+                self.call_later(self._find)
                 return
             self.coordinator = body.node_id
             self._join()
@@ -125,14 +125,14 @@ class Member(Client):
             protocol_type="consumer",
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=self.name.encode())],
         )
-        self.send_request(self.coordinator, ApiKey.JOIN_GROUP, 5, body, self._joined)
+        self.send_request(self.coordinator, ApiKey.JOIN_GROUP, 5, body, self._on_joined)
 
-    def _joined(self, body: Any) -> None:
+    def _on_joined(self, body: Any) -> None:
         if body is not None and body.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = body.member_id
             self._join()
         elif body is None or body.error_code:
-            self._again(None if body is None else body.error_code)
+            self._rejoin(None if body is None else body.error_code)
         else:
             self.member_id, self.generation = body.member_id, body.generation_id
             ids = [m.member_id for m in body.members]  # in the response to the group leader only
@@ -147,11 +147,11 @@ class Member(Client):
 
         def on_response(body: Any) -> None:
             if body is None or body.error_code:
-                self._again(None if body is None else body.error_code)
+                self._rejoin(None if body is None else body.error_code)
                 return
             self.owned = [self.places[i] for i in json.loads(bytes(body.assignment) or b"[]")]
-            self.history.assigned(self.generation, self.owned, f"{self.name} {self.member_id}")
-            self.later(self._beat, BEAT_MS)
+            self.history.on_assigned(self.generation, self.owned, f"{self.name} {self.member_id}")
+            self.call_later(self._beat, BEAT_MS)
 
         self.send_request(self.coordinator, ApiKey.SYNC_GROUP, 3, body, on_response)
 
@@ -159,7 +159,7 @@ class Member(Client):
         if self.stopped:
             return
         if not self.calm and self.world.chance(0.02):
-            self.later(
+            self.call_later(
                 self._commit, self.world.between(SESSION_MS, 3 * SESSION_MS)
             )  # removed after a long time without a heartbeat, and not notified of that
             return
@@ -169,7 +169,7 @@ class Member(Client):
 
         def on_response(body: Any) -> None:
             if body is None or body.error_code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-                self._again(None if body is None else body.error_code)
+                self._rejoin(None if body is None else body.error_code)
             elif body.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
                 self._join()
             else:
@@ -182,12 +182,12 @@ class Member(Client):
         member = LeaveGroupRequest.MemberIdentity(member_id=self.member_id)
         body = LeaveGroupRequest(group_id=self.group, members=[member])
         self.send_request(
-            self.coordinator, ApiKey.LEAVE_GROUP, 3, body, lambda body: self._again(ErrorCode.UNKNOWN_MEMBER_ID)
+            self.coordinator, ApiKey.LEAVE_GROUP, 3, body, lambda body: self._rejoin(ErrorCode.UNKNOWN_MEMBER_ID)
         )
 
     def _commit(self) -> None:
         if not self.owned or self.stopped:
-            self.later(self._beat, BEAT_MS)
+            self.call_later(self._beat, BEAT_MS)
             return
         place = self.world.rng.choice(self.owned)
         commit = self.history.commit_request(place, self.generation, self.world.now_us)
@@ -203,14 +203,14 @@ class Member(Client):
 
         def on_response(body: Any) -> None:
             if body is None:
-                self._again(None)
+                self._rejoin(None)
                 return
             error = body.topics[0].partitions[0].error_code
             self.history.on_response(place, commit, error, self.world.now_us)
             if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-                self.later(self._beat, BEAT_MS)
+                self.call_later(self._beat, BEAT_MS)
             else:
-                self._again(error)
+                self._rejoin(error)
 
         self.send_request(self.coordinator, ApiKey.OFFSET_COMMIT, 9, body, on_response)
 
@@ -234,7 +234,7 @@ class Auditor(Member):
     def _got_offsets(self, body: Any) -> None:
         parts = [] if body is None else [(t.name, p) for t in body.topics for p in t.partitions]
         if not parts or body.error_code or any(p.error_code for _, p in parts):
-            self.later(self._find)
+            self.call_later(self._find)
             return
         self.committed = {(name, p.partition_index): p.committed_offset for name, p in parts}
 

@@ -23,7 +23,7 @@ from brokerd.wire.messages.half_messages import HalfMessagesRequest
 from brokerd.wire.records import iterate
 from tests.simulation.checkers import Violation
 from tests.simulation.cluster import Cluster
-from tests.simulation.run import led
+from tests.simulation.run import leader_replica
 
 CHECKS_LATE = 5
 """A leader reads a decision or an expiry at most this many comparisons later: it may wait for the disk."""
@@ -33,7 +33,7 @@ SLACK_MS = 1_000
 
 def log_values(cluster: Cluster, topic: str, partition: int) -> set[bytes]:
     """The values in the log of the leader, to its end."""
-    log, found = led(cluster, topic, partition).log, set[bytes]()
+    log, found = leader_replica(cluster, topic, partition).log, set[bytes]()
     at = log.start_offset
     while at < log.end_offset:
         read = list(iterate(log.read(at, 1 << 20, log.end_offset).bytes()))
@@ -44,7 +44,7 @@ def log_values(cluster: Cluster, topic: str, partition: int) -> set[bytes]:
 
 def front_of(cluster: Cluster, name: str, partition: int) -> tuple[Any, int] | None:
     """(the front of the leader, its wall clock in Unix ms). None: it does not know all records yet."""
-    replica = led(cluster, name, partition)
+    replica = leader_replica(cluster, name, partition)
     delivery = cluster.brokers[replica.core.leader].broker.front_delivery
     found = delivery.fronts.get((name, partition))
     return None if found is None or not found[0].ready else (found[0], delivery.clock().wall_ms)
@@ -114,11 +114,11 @@ def letters_counted() -> Iterator[list[ShareDeadLetters]]:
     """Every object that counts dead letters, of ended brokers, too."""
     begin, found = ShareDeadLetters.__init__, list[ShareDeadLetters]()
 
-    def begun(self: ShareDeadLetters, *rest: Any, **options: Any) -> None:
+    def begin_and_record(self: ShareDeadLetters, *rest: Any, **options: Any) -> None:
         begin(self, *rest, **options)
         found.append(self)
 
-    ShareDeadLetters.__init__ = begun  # type: ignore[method-assign]
+    ShareDeadLetters.__init__ = begin_and_record  # type: ignore[method-assign]
     try:
         yield found
     finally:

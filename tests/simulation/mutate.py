@@ -293,7 +293,7 @@ def worlds_notice(target: Target, seeds: int) -> bool:
     return any(run(seed, life=life).violation is not None for seed in range(1, seeds + 1))
 
 
-def judged(target: Target, mutant: Mutant, seeds: int, *, units_only: bool = False) -> int:
+def run_mutant(target: Target, mutant: Mutant, seeds: int, *, units_only: bool = False) -> int:
     """Exit code of the mutant's process. `units_only`: the directed scenes and the worlds do not run."""
     pid = os.fork()
     if pid:
@@ -345,7 +345,7 @@ def run_target(
         if full in known:
             found[EQUIVALENT] += 1
             continue
-        code = judged(target, mutant, seeds, units_only=units_only)
+        code = run_mutant(target, mutant, seeds, units_only=units_only)
         found[code] += 1
         if code == SURVIVED:
             survivors.append(full)

@@ -58,18 +58,18 @@ class Pipe:
         self._last_us = max(self._last_us, self._world.moment_us + self._network.delay_us())
         self._frames.append((self._last_us, target, arrives))
         if len(self._frames) == 1:
-            self._world.after(self._last_us - self._world.now_us, self._first)
+            self._world.after(self._last_us - self._world.now_us, self._next_frame)
 
     def lose(self) -> None:
         self._frames.clear()
 
-    def _first(self) -> None:
+    def _next_frame(self) -> None:
         if not self._frames:
             return
         _, target, arrives = self._frames[0]
         if (self._source, target) in self._network.cut:
             self._world.reached["frame retransmitted"] += 1
-            self._world.after(self._rto_us, self._first)
+            self._world.after(self._rto_us, self._next_frame)
             self._rto_us = min(2 * self._rto_us, RTO_MAX_US)
             return
         if self._rto_us > 5 * RTO_MIN_US:
@@ -78,7 +78,7 @@ class Pipe:
         self._frames.popleft()
         arrives()
         if self._frames:
-            self._world.after(self._frames[0][0] - self._world.now_us, self._first)
+            self._world.after(self._frames[0][0] - self._world.now_us, self._next_frame)
 
 
 class SimListener:
@@ -136,7 +136,7 @@ class SimConnection:
         if gone is not None:
             gone()
 
-    def arrived(self, handle: Callable[[], None]) -> None:
+    def deliver(self, handle: Callable[[], None]) -> None:
         """A frame, or the end of the connection: not read while an earlier request blocks the connection."""
         if self._blocking or self._unread:
             self._unread.append(handle)
@@ -224,7 +224,7 @@ class SimPeer:
         number, out = self.number, self._out
         connection = self._connection
 
-        def arrives() -> None:
+        def deliver_request() -> None:
             nonlocal connection
             if number in self._broken:
                 return  # an earlier request of this connection was refused
@@ -241,23 +241,23 @@ class SimPeer:
             server, on_frame = listener
             if connection is None:
                 connection = SimConnection(self, number, server)
-                if number == self.number and not self._dead:
+                if number == self.number and not self._is_dead:
                     self._connection = connection
                 server.on_death.append(lambda: self.hung_up(number))
             to = connection
-            if number != self.number or self._dead:
+            if number != self.number or self._is_dead:
                 self.world.reached["late request of a closed connection"] += 1
             frame = bytearray(request[4:])
 
-            def handled() -> None:
+            def handle_frame() -> None:
                 if not to.closed:
                     self.world.spend(server.request_us(len(frame)))
                     on_frame(to, memoryview(frame))
                     frame[:] = b"\xee" * len(frame)
 
-            server.post(0, lambda: to.arrived(handled))
+            server.post(0, lambda: to.deliver(handle_frame))
 
-        out.send(self._server_name, arrives)
+        out.send(self._server_name, deliver_request)
 
     @property
     def _server_name(self) -> str:
@@ -265,21 +265,21 @@ class SimPeer:
         return listener[0].name if listener is not None else ""
 
     def sent_back(self, number: int, data: bytes) -> None:
-        if number == self.number and not self._dead:
-            self.node.post(0, lambda: self._received(number, data))
+        if number == self.number and not self._is_dead:
+            self.node.post(0, lambda: self._on_received(number, data))
 
     @property
-    def _dead(self) -> bool:
+    def _is_dead(self) -> bool:
         """The process has ended: nothing may reach the next one through this peer."""
         return self._life != self.node.life
 
     def hung_up(self, number: int) -> None:
-        if self._dead:
+        if self._is_dead:
             return
         self._broken.add(number)
         self.node.post(self.network.delay_us(), lambda: self.close() if number == self.number else None)
 
-    def _received(self, number: int, data: bytes) -> None:
+    def _on_received(self, number: int, data: bytes) -> None:
         if number != self.number or not self._waiting:
             return
         done = self._waiting.popleft()

@@ -65,7 +65,7 @@ class PartitionQueue:
             self.unresolved.append(batch)
         return batch
 
-    def again(self, batch: Batch, not_before_ms: int) -> None:
+    def queue_retry(self, batch: Batch, not_before_ms: int) -> None:
         """Queues a retry after the retries with a lower sequence."""
         batch.not_before_ms = not_before_ms
         at = sum(1 for b in self.queue if 0 <= b.sequence < batch.sequence)
@@ -95,7 +95,7 @@ class PipelinedProducer(Client):
     def _begin(self) -> None:
         def on_response(body: Any) -> None:
             if body is None or body.error_code:
-                self.later(self._begin)
+                self.call_later(self._begin)
                 return
             self.producer_id = body.producer_id
             self._write()
@@ -118,7 +118,7 @@ class PipelinedProducer(Client):
                 line.number += count
                 line.queue.append(Batch(values, ZSTD if self.world.chance(0.2) else NONE))
         self._drain()
-        self.later(self._write, self.world.between(1, 2 * self.pause_ms))
+        self.call_later(self._write, self.world.between(1, 2 * self.pause_ms))
 
     # -- sending -------------------------------------------------------------------------------------------------------
     def _drain(self) -> None:
@@ -142,9 +142,9 @@ class PipelinedProducer(Client):
     def _ask_who_leads(self) -> None:
         if not self._refreshing:
             self._refreshing = True
-            self.refresh(lambda: self.later(self._refreshed))
+            self.refresh(lambda: self.call_later(self._on_refreshed))
 
-    def _refreshed(self) -> None:
+    def _on_refreshed(self) -> None:
         self._refreshing = False
         self._drain()
 
@@ -189,7 +189,7 @@ class PipelinedProducer(Client):
             part = responses.get(line.place)
             code = ErrorCode(part.error_code) if part is not None else None
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self._acknowledged(line, batch, part.base_offset if code == ErrorCode.NONE else None)
+                self._on_acknowledged(line, batch, part.base_offset if code == ErrorCode.NONE else None)
             elif code in FATAL and self._final(line, batch, code):
                 reason = f"{self.name} at {line.place} {batch.sequence}: {code.name} {part.error_message}"
                 self.world.deliver(f"{reason}: it gives up")
@@ -197,20 +197,20 @@ class PipelinedProducer(Client):
                 self.rejected = True
             else:
                 self.world.reached["pipelined batch retried"] += 1
-                line.again(batch, self.clock().mono_ms + RETRY_MS)
+                line.queue_retry(batch, self.clock().mono_ms + RETRY_MS)
                 if code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                     self.leaders.pop(line.place, None)
                 else:
                     self.world.reached["batch after a lost one"] += 1
-                self.later(self._drain, RETRY_MS)
+                self.call_later(self._drain, RETRY_MS)
         self._drain()
 
     @staticmethod
     def _final(line: PartitionQueue, batch: Batch, code: ErrorCode) -> bool:
         return code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.sequence == line.acknowledged + 1
 
-    def _acknowledged(self, line: PartitionQueue, batch: Batch, base_offset: int | None) -> None:
+    def _on_acknowledged(self, line: PartitionQueue, batch: Batch, base_offset: int | None) -> None:
         line.unresolved.remove(batch)
         line.acknowledged = max(line.acknowledged, batch.sequence + len(batch.values) - 1)
         for i, value in enumerate(batch.values):
-            self.history.acked(*line.place, value, None if base_offset is None else base_offset + i)
+            self.history.on_acknowledged(*line.place, value, None if base_offset is None else base_offset + i)

@@ -53,7 +53,7 @@ class PlainProducer(Client):
                 self._queue.append(self._next)
                 self._next += 1
         self._drain()
-        self.later(self._write, self.world.between(1, PAUSE_MS))
+        self.call_later(self._write, self.world.between(1, PAUSE_MS))
 
     def _drain(self) -> None:
         while self._queue and self._in_flight < IN_FLIGHT_MAX:
@@ -61,11 +61,11 @@ class PlainProducer(Client):
             if leader is None:
                 if not self._refreshing:
                     self._refreshing = True
-                    self.refresh(lambda: self.later(self._refreshed))
+                    self.refresh(lambda: self.call_later(self._on_refreshed))
                 return
             self._send(leader, self._queue.popleft())
 
-    def _refreshed(self) -> None:
+    def _on_refreshed(self) -> None:
         self._refreshing = False
         self._drain()
 
@@ -85,13 +85,13 @@ class PlainProducer(Client):
                 self.leaders.pop((TOPIC, 0), None)
                 at = sum(1 for waiting in self._queue if waiting < number)
                 self._queue.insert(at, number)
-                self.later(self._drain, RETRY_MS)
+                self.call_later(self._drain, RETRY_MS)
             else:
                 self._drain()
 
         self.send_request(leader, ApiKey.PRODUCE, 9, body, on_response)
 
-    def judge(self, numbers: list[int]) -> None:
+    def verify(self, numbers: list[int]) -> None:
         """`numbers`: the batches in the log, in order."""
         newest: dict[Connection, int] = {}
         highest, seen = -1, Counter[int]()
@@ -121,16 +121,16 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     InvariantChecker(cluster)
     topic_id = cluster.want_topic(TOPIC, 1, 3, min_insync_replicas=world.rng.choice(("1", "2")))
     history.unpromised.add(TOPIC)
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     producers = [PlainProducer(cluster, f"n{n}", acks) for n in "ab"]
     world.run(world.now_us + 1 * S)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
     injector.run(faults_s)
-    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+    cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     for producer in producers:
         producer.stopped = True
-    cluster.until(lambda: all(p.idle for p in producers), 40, "the last acknowledgements")
-    cluster.until(cluster.level, 20, "equal high watermarks")
+    cluster.run_until(lambda: all(p.idle for p in producers), 40, "the last acknowledgements")
+    cluster.run_until(cluster.level, 20, "equal high watermarks")
     logs_agree(cluster)
     tp = TopicPartition(topic_id, 0)
     state = cluster.image.partition(tp)
@@ -138,5 +138,5 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     stored = [value.decode().split(":") for _, value in values(cluster, state.leader, tp)]
     for producer in producers:
         numbers = [int(number) for name, number in stored if name == producer.name]
-        producer.judge(numbers)
+        producer.verify(numbers)
         history.acks += len(numbers)

@@ -82,16 +82,16 @@ class SimProbes:
             for_ms = rng.randint(*WRONG_MS)
             self._node.post(rng.randint(200, 6_000) * MS, lambda i=broker_id, ms=for_ms: self.refuse(i, ms))  # type: ignore[misc]
 
-    def connected(self, broker_id: int) -> bool:
+    def is_connected(self, broker_id: int) -> bool:
         evidence = self.liveness.evidence.get(broker_id)
         return evidence is not None and evidence.connected
 
     def refuse(self, broker_id: int, for_ms: int) -> None:
         """The live broker closes the connection of this controller, and refuses new ones for so long."""
-        if self.connected(broker_id):
+        if self.is_connected(broker_id):
             incarnation = (broker_id, self.liveness.evidence[broker_id].broker_epoch)
             self._refusing_until_us[incarnation] = self._cluster.world.now_us + for_ms * MS
-            self._ended(incarnation)
+            self._on_ended(incarnation)
 
     def run_iteration(self, now: Now) -> bool:
         for broker_id in self.liveness.due(now):
@@ -117,13 +117,13 @@ class SimProbes:
                 reached["death known to a standby controller"] += 1
 
     # -- results of attempts -------------------------------------------------------------------------------------------
-    def _watched(self, incarnation: Incarnation) -> bool:
+    def _is_watched(self, incarnation: Incarnation) -> bool:
         evidence = self.liveness.evidence.get(incarnation[0])
         return self._node.probes is self and evidence is not None and evidence.broker_epoch == incarnation[1]
 
     def _on_response(self, incarnation: Incarnation) -> None:
         broker_id, now = incarnation[0], self._node.clock()
-        if not self._watched(incarnation) or not self.liveness.evidence[broker_id].attempting:
+        if not self._is_watched(incarnation) or not self.liveness.evidence[broker_id].attempting:
             return
         node = self._cluster.brokers[broker_id]
         if self._cluster.world.now_us < self._refusing_until_us.get(incarnation, 0) or (
@@ -133,24 +133,24 @@ class SimProbes:
             self.liveness.refused(broker_id, now)
         elif node.alive:
             self.liveness.on_connected(broker_id)
-            node.on_death.append(lambda: self._died(incarnation))
+            node.on_death.append(lambda: self._on_died(incarnation))
         else:
             self.liveness.unreachable(broker_id, now)
         self._node.run_iteration()
 
-    def _died(self, incarnation: Incarnation) -> None:
+    def _on_died(self, incarnation: Incarnation) -> None:
         """The process to which the probe is connected has died."""
         chances, rng = self._cluster.probes, self._cluster.probes_rng
-        if not self._watched(incarnation):
+        if not self._is_watched(incarnation):
             return
         if rng.random() >= chances.reported:
             self._silent.add(incarnation)
             return
         slowest_ms = 20 if rng.random() < chances.together else 200
-        self._node.post(rng.randint(1, slowest_ms) * MS, lambda: self._ended(incarnation))
+        self._node.post(rng.randint(1, slowest_ms) * MS, lambda: self._on_ended(incarnation))
 
-    def _ended(self, incarnation: Incarnation) -> None:
-        if self._watched(incarnation) and self.connected(incarnation[0]):
+    def _on_ended(self, incarnation: Incarnation) -> None:
+        if self._is_watched(incarnation) and self.is_connected(incarnation[0]):
             self.liveness.on_connection_ended(incarnation[0], self._node.clock())
             if not self._acting:
                 self._ended_standing_by.add(incarnation)

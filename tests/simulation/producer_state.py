@@ -42,18 +42,18 @@ class RestartWatch:
         """`topics`: None for all."""
         self.cluster, self._topics = cluster, topics
         self._cuts: dict[tuple[str, int, TopicPartition], int] = {}
-        cluster.world.watchers.append(self._look)
+        cluster.world.watchers.append(self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         for node in self.cluster.touched_brokers():
             for tp, replica in node.broker.replica_manager.hosted.items():
                 key, cuts = (node.name, node.life, tp), replica.log.flushing.cuts
                 if cuts != self._cuts.get(key, 0):
                     self._cuts[key] = cuts
                     if self._topics is None or replica.topic in self._topics:
-                        self._truncated(tp, replica)
+                        self._on_truncated(tp, replica)
 
-    def _truncated(self, tp: TopicPartition, replica: Replica) -> None:
+    def _on_truncated(self, tp: TopicPartition, replica: Replica) -> None:
         log = replica.log
         node = self.cluster.brokers.get(replica.core.leader)
         if not log.start_offset or log.start_offset != log.end_offset or node is None or not node.alive:

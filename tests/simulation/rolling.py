@@ -36,7 +36,7 @@ from tests.simulation.world import MS, S, World
 PLACES: list[Place] = [("work", i) for i in range(4)]
 
 
-class Names:
+class TopicNames:
     """The topics as members know them, for the codec: names and partition counts."""
 
     version = 0
@@ -53,12 +53,12 @@ class Names:
         return sorted(self._ids)
 
 
-class Roller(Consumer):
+class RollingConsumer(Consumer):
     """`classic`: the protocol of this incarnation."""
 
     def __init__(self, cluster: Cluster, history: OwnedPartitions, name: str, cooperative: bool, classic: bool) -> None:
         self.classic, self.cooperative = classic, cooperative
-        self.names = Names(PLACES)
+        self.names = TopicNames(PLACES)
         super().__init__(cluster, history, name, PLACES)
 
     def _be_new(self) -> None:
@@ -76,9 +76,9 @@ class Roller(Consumer):
         leave = None if silently or not member_id else self._leaves(member_id, was_classic)
         self._be_new()
         if leave is None:
-            self.later(self._find)
+            self.call_later(self._find)
         else:
-            self.send_request(self.coordinator, *leave, lambda response: self.later(self._find))
+            self.send_request(self.coordinator, *leave, lambda response: self.call_later(self._find))
 
     @staticmethod
     def _leaves(member_id: str, classic: bool) -> tuple[int, int, Any]:
@@ -88,21 +88,21 @@ class Roller(Consumer):
         body = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=-1)
         return ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body
 
-    def _again(self, code: int | None) -> None:
+    def _rejoin(self, code: int | None) -> None:
         if not self.classic:
-            super()._again(code)
+            super()._rejoin(code)
             return
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID):
             self.owned = []
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
-        self.later(self._find)
+        self.call_later(self._find)
 
     # -- the classic protocol ------------------------------------------------------------------------------------------
-    def _mine(self) -> list[Place]:
+    def _owned_places(self) -> list[Place]:
         if self.classic and self.owned and self.lease_us <= self.world.now_us:
             self.owned = []
-        return self.owned if self.classic else super()._mine()
+        return self.owned if self.classic else super()._owned_places()
 
     def _join(self) -> None:
         if not self.classic:
@@ -112,7 +112,7 @@ class Roller(Consumer):
             self.owned = []
         part = ConsumerProtocolSubscription.TopicPartition
         said = ConsumerProtocolSubscription(
-            sorted({name for name, _ in self.places}), owned_partitions=[part(n, [p]) for n, p in self._mine()]
+            sorted({name for name, _ in self.places}), owned_partitions=[part(n, [p]) for n, p in self._owned_places()]
         )
         out = bytearray(b"\0\1")
         packer(ConsumerProtocolSubscription, 1, False)(said, out, [])
@@ -129,16 +129,16 @@ class Roller(Consumer):
 
         def on_response(response: Any) -> None:
             if life == self.lives:
-                self._joined(response)
+                self._on_joined(response)
 
         self.send_request(self.coordinator, ApiKey.JOIN_GROUP, 5, body, on_response)
 
-    def _joined(self, body: Any) -> None:
+    def _on_joined(self, body: Any) -> None:
         if body is not None and body.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = body.member_id
             self._join()
         elif body is None or body.error_code:
-            self._again(None if body is None else body.error_code)
+            self._rejoin(None if body is None else body.error_code)
         else:
             self.member_id, self.generation = body.member_id, body.generation_id
             self._sync(self._compute_assignment(body.members))
@@ -174,24 +174,24 @@ class Roller(Consumer):
             if life != self.lives:
                 return
             if body is None or body.error_code:
-                self._again(None if body is None else body.error_code)
+                self._rejoin(None if body is None else body.error_code)
                 return
-            had = list(self._mine())
+            had = list(self._owned_places())
             self.lease_us = sent_us + SESSION_MS * MS
             if self.lease_us <= self.world.now_us:
-                self._again(None)  # too late: the member ignores this response
+                self._rejoin(None)  # too late: the member ignores this response
                 return
             share = consumer_protocol.read_assignment(bytes(body.assignment), self.names)
             names = {found[0]: n for n in self.names.names() if (found := self.names.topic_named(n)) is not None}
             owned = sorted((names[tp.topic_id], tp.partition) for tp in share)
-            self.holdings.taken(self, [place for place in owned if place not in had])
+            self.holdings.on_taken(self, [place for place in owned if place not in had])
             self.owned = owned
-            self.holdings.assigned(self.generation, owned, f"{self.name} {self.member_id}")
+            self.holdings.on_assigned(self.generation, owned, f"{self.name} {self.member_id}")
             self.world.reached["classic member got its assignment"] += 1
             if set(had) - set(owned):
                 self._join()  # it has revoked partitions and reports it
             else:
-                self.later(self._beat, BEAT_MS)
+                self.call_later(self._beat, BEAT_MS)
 
         self.send_request(self.coordinator, ApiKey.SYNC_GROUP, 3, body, on_response)
 
@@ -205,7 +205,7 @@ class Roller(Consumer):
         if self.stopped:
             return
         if not self.calm and self.world.chance(0.02):
-            self.later(self._commit, self.world.between(SESSION_MS, 3 * SESSION_MS))
+            self.call_later(self._commit, self.world.between(SESSION_MS, 3 * SESSION_MS))
             return
         sent_us, life = self.world.now_us, self.lives
 
@@ -213,12 +213,12 @@ class Roller(Consumer):
             if life != self.lives:
                 return
             had = bool(self.owned)
-            self._mine()
+            self._owned_places()
             if body is None or body.error_code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-                self._again(None if body is None else body.error_code)
+                self._rejoin(None if body is None else body.error_code)
                 return
             self.lease_us = sent_us + SESSION_MS * MS
-            lapsed = had and not self._mine()
+            lapsed = had and not self._owned_places()
             if body.error_code == ErrorCode.REBALANCE_IN_PROGRESS or lapsed:
                 self._join()
             else:
@@ -236,24 +236,24 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     InvariantChecker(cluster)
     cluster.want_topic("work", len(PLACES), 3, min_insync_replicas="2")
     cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact")
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     producer = Producer(cluster, history, "p", "work", 0, 500)
     groups = OwnedPartitions()
-    members: list[Member] = [Roller(cluster, groups, f"m{i}", cooperative, i % 2 == 0) for i in range(4)]
+    members: list[Member] = [RollingConsumer(cluster, groups, f"m{i}", cooperative, i % 2 == 0) for i in range(4)]
     world.run(world.now_us + 1 * S)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
     injector.run(faults_s)
-    cluster.until(cluster.settled, RECOVERY_S_MAX, "everything in step after the last fault")
+    cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "everything in step after the last fault")
     for member in members:
         member.calm = True
-    cluster.until(lambda: in_step(members), 40, "the group in one generation")
+    cluster.run_until(lambda: in_step(members), 40, "the group in one generation")
     for member in members:
         member.stopped = True
     world.run(world.now_us + 4 * S)
     auditor = Auditor(cluster, PLACES)
-    cluster.until(lambda: auditor.committed is not None, 20, "the committed offsets")
-    groups.judge(auditor.committed or {})
+    cluster.run_until(lambda: auditor.committed is not None, 20, "the committed offsets")
+    groups.verify(auditor.committed or {})
     world.reached["group generations"] += groups.newest
     history.acks += groups.acks
     producer.stopped = True
-    cluster.until(lambda: producer.idle, 20, "the last acknowledgement")
+    cluster.run_until(lambda: producer.idle, 20, "the last acknowledgement")

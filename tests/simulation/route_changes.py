@@ -24,7 +24,7 @@ from tests.simulation.archive import Archive
 from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
-from tests.simulation.exactly_once import DECIDED_S, SETTINGS, decided
+from tests.simulation.exactly_once import DECIDED_S, SETTINGS, is_decided
 from tests.simulation.fault_injector import AFTERMATH_S, FaultInjector, FaultKinds
 from tests.simulation.routes import (
     COPIES,
@@ -34,7 +34,7 @@ from tests.simulation.routes import (
     SOURCE,
     RouteWorld,
     appends_watched,
-    logged,
+    records_of,
     wanted_targets,
 )
 from tests.simulation.run import PROBES, RECOVERY_S_MAX
@@ -63,7 +63,7 @@ def losses_watched(world: World) -> Iterator[dict[int, set[int]]]:
     """{source partition: offsets that a leader of it found deleted before it had read them}"""
     read, lost = RoutePartition._read_records, defaultdict[int, set[int]](set)
 
-    def watched(self: RoutePartition, now: Now) -> None:
+    def read_and_count(self: RoutePartition, now: Now) -> None:
         before, count = self._next_offset, self.lost
         start = self._port.start_offset
         read(self, now)
@@ -73,7 +73,7 @@ def losses_watched(world: World) -> Iterator[dict[int, set[int]]]:
             lost[self._partition].update(range(before, start))
             world.reached["records deleted before they were routed"] += 1
 
-    RoutePartition._read_records = watched  # type: ignore[method-assign]
+    RoutePartition._read_records = read_and_count  # type: ignore[method-assign]
     try:
         yield lost
     finally:
@@ -86,17 +86,17 @@ class Operator:
     def __init__(self, cluster: Cluster, routes: RouteWorld, small: dict[str, str], duration_s: float) -> None:
         self.cluster, self.world, self.routes, self.small = cluster, cluster.world, routes, small
         half_us = int(duration_s * S / 2)
-        self._later(half_us, half_us, self._create)
+        self._call_later(half_us, half_us, self._create)
         for name, counts in GROWN.items():
             for count in counts[1:]:
-                self._later(half_us if name == LATE else 0, 2 * half_us, lambda n=name, c=count: self._grow(n, c))  # type: ignore[misc]
+                self._call_later(half_us if name == LATE else 0, 2 * half_us, lambda n=name, c=count: self._grow(n, c))  # type: ignore[misc]
         self.waiting: list[bool] = []
         """Changes of the route that the metadata log does not have yet: the enabled flag of each."""
         at_us = self.world.between(0, 2 * half_us - DISABLED_S * S)
-        self._later(at_us, at_us, lambda: self.waiting.append(False))
-        self._later(at_us + DISABLED_S * S, at_us + DISABLED_S * S, lambda: self.waiting.append(True))
+        self._call_later(at_us, at_us, lambda: self.waiting.append(False))
+        self._call_later(at_us + DISABLED_S * S, at_us + DISABLED_S * S, lambda: self.waiting.append(True))
 
-    def _later(self, low_us: int, high_us: int, change: Any) -> None:
+    def _call_later(self, low_us: int, high_us: int, change: Any) -> None:
         self.world.after(self.world.between(low_us, high_us), change)
 
     def _create(self) -> None:
@@ -125,7 +125,7 @@ def places_of(cluster: Cluster) -> tuple[dict[bytes, tuple[int, int, bytes]], se
         committed, ended = decided_records(cluster, (SOURCE, p))
         stands = {offset for offset, _ in committed}
         aborted |= {v for _, v in ended}
-        data = cluster.archive.of(TopicPartition(topic.topic_id, p))
+        data = cluster.archive.batches_of(TopicPartition(topic.topic_id, p))
         for at, header in records.batches(data):
             if not header.is_control:
                 for r in records.records_of(data, at, header):
@@ -134,7 +134,7 @@ def places_of(cluster: Cluster) -> tuple[dict[bytes, tuple[int, int, bytes]], se
     return places, aborted - places.keys()
 
 
-def judge(
+def verify(
     cluster: Cluster,
     world: World,
     lost: dict[int, set[int]],
@@ -147,7 +147,7 @@ def judge(
         found: Counter[bytes] = Counter()
         for partition in range(cluster.topics[target].partitions):
             newest: dict[int, int] = {}
-            for record in logged(cluster, target, partition):
+            for record in records_of(cluster, target, partition):
                 value = record.value or b""
                 found[value] += 1
                 if value in aborted:
@@ -192,37 +192,39 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         )
         for name in (COPIES, MATCHING):
             cluster.want_topic(name, PARTITIONS[name], 3, min_insync_replicas="2", **small)
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
         routes = RouteWorld(cluster)
         routes.declare()
-        cluster.until(routes.started, 30, "the first positions of the route")
+        cluster.run_until(routes.is_started, 30, "the first positions of the route")
         producers = [Producer(cluster, history, f"p{p}.{n}", SOURCE, p, 150) for p in range(2) for n in "ab"]
         transactors = [RoutedTransactor(cluster, Ledger(), f"p{n}.t", f"id-{n}", kind) for n in (0, 1)]
         world.run(world.now_us + 1 * S)
         operator = Operator(cluster, routes, small, faults_s)
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
         end_us = world.now_us + int(faults_s * S)
-        while world.now_us < end_us and not injector.exhausted:
-            world.run(end_us, lambda: injector.exhausted or bool(operator.waiting))
+        while world.now_us < end_us and not injector.is_exhausted:
+            world.run(end_us, lambda: injector.is_exhausted or bool(operator.waiting))
             operator.apply()
-        if injector.exhausted:
+        if injector.is_exhausted:
             world.run(max(end_us, world.now_us + AFTERMATH_S * S))
         operator.apply()
         injector.stop_faults()
-        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+        cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
         for producer in producers:
             producer.stopped = True
         for transactor in transactors:
             transactor.stopped = True
-        cluster.until(
+        cluster.run_until(
             lambda: all(p.idle for p in producers) and all(t.idle for t in transactors),
             40,
             "the last responses to the producers",
         )
         sources = [(SOURCE, p) for p in range(PARTITIONS[SOURCE])]
-        cluster.until(lambda: all(decided(cluster, s) for s in sources), DECIDED_S, "every transaction to be decided")
-        cluster.until(routes.drained, RECOVERY_S_MAX, "all records routed and the positions committed")
-        cluster.until(cluster.level, 20, "equal high watermarks")
+        cluster.run_until(
+            lambda: all(is_decided(cluster, s) for s in sources), DECIDED_S, "every transaction to be decided"
+        )
+        cluster.run_until(routes.is_drained, RECOVERY_S_MAX, "all records routed and the positions committed")
+        cluster.run_until(cluster.level, 20, "equal high watermarks")
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC))
-        cluster.archive.agrees()
-        judge(cluster, world, lost)
+        cluster.archive.check_logs()
+        verify(cluster, world, lost)

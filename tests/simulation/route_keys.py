@@ -23,8 +23,8 @@ from tests.simulation.checkers import History, InvariantChecker, Violation, logs
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import AFTERMATH_S, FaultInjector, FaultKinds
-from tests.simulation.routes import PARTITIONS, SOURCE, RouteWorld, appends_watched, logged, route_last_records
-from tests.simulation.run import PROBES, led
+from tests.simulation.routes import PARTITIONS, SOURCE, RouteWorld, appends_watched, records_of, route_last_records
+from tests.simulation.run import PROBES, leader_replica
 from tests.simulation.world import S, World
 
 CHANGED, DROPPED, KEPT = "changed", "dropped", "kept"
@@ -100,19 +100,19 @@ def compaction_watched(world: World) -> Iterator[dict[int, set[int]]]:
         ReplicaRoutePort.read = port_read  # type: ignore[method-assign]
 
 
-def written(cluster: Cluster) -> dict[bytes, tuple[int, Record]]:
+def committed_source_records(cluster: Cluster) -> dict[bytes, tuple[int, Record]]:
     """{value: (partition, record)} of each committed record that ever was in the source."""
     topic = cluster.image.topic_named(SOURCE)
     assert topic is not None and cluster.archive is not None
     return {
         r.value or b"": (p, r)
         for p in range(PARTITIONS[SOURCE])
-        for r in records.iterate(memoryview(cluster.archive.of(TopicPartition(topic.topic_id, p))))
+        for r in records.iterate(memoryview(cluster.archive.batches_of(TopicPartition(topic.topic_id, p))))
     }
 
 
-def judge(cluster: Cluster, world: World, compacted: dict[int, set[int]]) -> None:
-    source = written(cluster)
+def verify(cluster: Cluster, world: World, compacted: dict[int, set[int]]) -> None:
+    source = committed_source_records(cluster)
     newest: dict[tuple[int, bytes | None], int] = {}
     for p, r in source.values():
         newest[p, r.key] = max(r.offset, newest.get((p, r.key), -1))
@@ -121,7 +121,7 @@ def judge(cluster: Cluster, world: World, compacted: dict[int, set[int]]) -> Non
         counted: Counter[bytes] = Counter()
         for partition in range(count):
             last: dict[int, int] = {}
-            for copy in logged(cluster, target, partition):
+            for copy in records_of(cluster, target, partition):
                 value = copy.value or b""
                 counted[value] += 1
                 if value not in source:
@@ -168,24 +168,26 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         cluster.want_topic(SOURCE, PARTITIONS[SOURCE], 3, min_insync_replicas="2", **COMPACTED)
         for name in (DROPPED, KEPT):
             cluster.want_topic(name, TARGETS[name], 3, min_insync_replicas="2", **small)
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
         routes = RouteWorld(cluster)
         routes.declare(bindings=BINDINGS)
-        cluster.until(routes.started, 30, "the first positions of the route")
+        cluster.run_until(routes.is_started, 30, "the first positions of the route")
         producers = [CustomerProducer(cluster, history, f"p{p}.{n}", SOURCE, p, 150) for p in range(2) for n in "ab"]
         world.run(world.now_us + 1 * S)
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
-        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.exhausted)
+        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.is_exhausted)
         # The position does not pass the records of the missing target, so the other half of the run starts behind compaction.
         cluster.want_topic(CHANGED, TARGETS[CHANGED], 3, min_insync_replicas="2", **small)
-        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.exhausted)
-        if injector.exhausted:
+        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.is_exhausted)
+        if injector.is_exhausted:
             world.run(world.now_us + AFTERMATH_S * S)
         injector.stop_faults()
         route_last_records(cluster, routes, producers)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC, SOURCE))
         for p in range(PARTITIONS[SOURCE]):
-            present = {v for v, (at, _) in written(cluster).items() if at == p}
+            present = {v for v, (at, _) in committed_source_records(cluster).items() if at == p}
             if lost := [v for v in history.acknowledged[SOURCE, p] if v not in present]:
-                raise Violation(f"{SOURCE}-{p} lacks {lost[:3]} up to {led(cluster, SOURCE, p).core.high_watermark}")
-        judge(cluster, world, compacted)
+                raise Violation(
+                    f"{SOURCE}-{p} lacks {lost[:3]} up to {leader_replica(cluster, SOURCE, p).core.high_watermark}"
+                )
+        verify(cluster, world, compacted)

@@ -32,8 +32,8 @@ from tests.simulation.routes import (
     SOURCE,
     RouteWorld,
     appends_watched,
-    judge,
     route_last_records,
+    verify,
 )
 from tests.simulation.run import PROBES, RECOVERY_S_MAX
 from tests.simulation.world import MS, S, World
@@ -56,7 +56,7 @@ def acl_of(topic: str) -> AclEntry:
     return AclEntry(Resource.TOPIC, PatternType.LITERAL, topic, PRINCIPAL, "*", operation, Permission.ALLOW)
 
 
-def permitted(image: Image, topic: str) -> bool:
+def is_permitted(image: Image, topic: str) -> bool:
     return image.access_to("acl", acl_of(topic).key)[1] is not None
 
 
@@ -83,7 +83,7 @@ class RoutePermissions:
             if self.world.now_us > deadline_us:
                 raise Violation(f"the ACL of {topic} does not reach the metadata log")
             if self.cluster.acting is not None:
-                self.cluster.want(row)
+                self.cluster.deliver_desired(row)
             yield S // 5
 
     def remove_and_add(self, topic: str, routes: RouteWorld) -> Iterator[int]:
@@ -91,7 +91,7 @@ class RoutePermissions:
         self.world.deliver(f"{PRINCIPAL} loses its permission of {topic}")
         self.world.reached[f"permission of {'the source' if topic == SOURCE else 'a target'} removed"] += 1
         yield from self.set(topic, allowed=False)
-        if (yield from self._propagated(self.cluster.image.seq)):
+        if (yield from self._wait_until_propagated(self.cluster.image.seq)):
             self.closed = frozenset(self.targets if topic == SOURCE else (topic,))
             self.world.reached["removal applied by all brokers"] += 1
             yield self.world.between(*(s * S for s in REMOVED_S))
@@ -101,7 +101,7 @@ class RoutePermissions:
         self.world.deliver(f"{PRINCIPAL} gets its permission of {topic} again")
         yield from self.set(topic, allowed=True)
 
-    def _propagated(self, seq: int) -> Generator[int, None, bool]:
+    def _wait_until_propagated(self, seq: int) -> Generator[int, None, bool]:
         """Wait until all brokers have applied this entry of the metadata log, and requests from before have expired. False: a fault prevents it."""
         deadline_us = self.world.now_us + PROPAGATION_S_MAX * S
         since_us = self.world.now_us
@@ -127,16 +127,16 @@ class RoutePermissions:
 def permissions_watched(world: World, cluster: Cluster, permissions: RoutePermissions) -> Iterator[None]:
     send, append = Routing.send, LocalAppender.append_routed
 
-    def sending(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
+    def send_and_check(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
         image = self.replica_manager.image
         topic = image.topics.get(target.topic_id)
         name = topic.name if topic is not None else ""
         for needed in (SOURCE, name):
-            if name in permissions.targets and not permitted(image, needed):
+            if name in permissions.targets and not is_permitted(image, needed):
                 raise Violation(f"a broker whose metadata has no ACL of {needed} sends records to {name}")
         send(self, target, batch, query, done)
 
-    def appending(self: LocalAppender, replica: Any, data: Any, expected: int) -> Any:
+    def append_and_check(self: LocalAppender, replica: Any, data: Any, expected: int) -> Any:
         found = append(self, replica, data, expected)
         topic = cluster.image.topics.get(replica.tp.topic_id)
         if topic is not None and not isinstance(found, RouteConflict | PartitionResult):
@@ -145,8 +145,8 @@ def permissions_watched(world: World, cluster: Cluster, permissions: RoutePermis
                 raise Violation(f"{topic.name} gets records although all brokers have applied the removal of an ACL")
         return found
 
-    Routing.send = sending  # type: ignore[method-assign]
-    LocalAppender.append_routed = appending  # type: ignore[method-assign]
+    Routing.send = send_and_check  # type: ignore[method-assign]
+    LocalAppender.append_routed = append_and_check  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -165,24 +165,24 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
         for name in (SOURCE, *TARGETS):
             cluster.want_topic(name, PARTITIONS[name], 3, min_insync_replicas="2", **small)
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
         for name in (SOURCE, *TARGETS):
             permissions.run(permissions.set(name, allowed=True))
         routes = RouteWorld(cluster)
         routes.declare(principal=PRINCIPAL)
-        cluster.until(routes.started, 30, "the first positions of the route")
+        cluster.run_until(routes.is_started, 30, "the first positions of the route")
         producers = [Producer(cluster, history, f"p{p}.{n}", SOURCE, p, 150) for p in range(2) for n in "ab"]
         world.run(world.now_us + 1 * S)
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
         end_us = world.now_us + int(faults_s * S)
         order = world.rng.sample(TARGETS, len(TARGETS))
         order.insert(len(order) - world.seed % 2, SOURCE)  # the first or the second one
-        while order and world.now_us < end_us and not injector.exhausted:
+        while order and world.now_us < end_us and not injector.is_exhausted:
             permissions.run(permissions.remove_and_add(order.pop(), routes))
             world.run(world.now_us + world.between(0, 1 * S))
-        if injector.exhausted:
+        if injector.is_exhausted:
             world.run(max(end_us, world.now_us + AFTERMATH_S * S))
         injector.stop_faults()
         route_last_records(cluster, routes, producers)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
-        judge(cluster, world, history)
+        verify(cluster, world, history)

@@ -23,11 +23,11 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.murmur2 import key_partition
 from brokerd.wire.records import Record
 from controlplane.controller.events import DesiredAccess
-from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree, raw
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree, read_bytes
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import AFTERMATH_S, FaultInjector, FaultKinds
-from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, leader_replica
 from tests.simulation.topic_changes import TopicOperator
 from tests.simulation.world import S, World
 
@@ -64,19 +64,19 @@ class RouteWorld:
             if self.cluster.world.now_us > deadline_us:
                 raise Violation("the route does not reach the metadata log")
             if self.cluster.acting is not None:
-                self.cluster.want(row)
+                self.cluster.deliver_desired(row)
             self.cluster.world.run(self.cluster.world.now_us + S // 5)
 
     def running(self, partition: int) -> Any:
-        replica = led(self.cluster, SOURCE, partition)
+        replica = leader_replica(self.cluster, SOURCE, partition)
         node = self.cluster.brokers[replica.core.leader]
         found = node.broker.routing.running.get((ROUTE, SOURCE, partition))
         return replica, None if found is None else found[0]
 
-    def started(self) -> bool:
+    def is_started(self) -> bool:
         return all(r is not None and r._committed is not None for _, r in map(self.running, range(PARTITIONS[SOURCE])))
 
-    def drained(self) -> bool:
+    def is_drained(self) -> bool:
         for partition in range(self.cluster.topics[SOURCE].partitions):
             replica, running = self.running(partition)
             end = replica.log.end_offset
@@ -90,7 +90,7 @@ def appends_watched(world: World) -> Iterator[None]:
     """Counts the requests of the routes and their responses."""
     send = Routing.send
 
-    def watched(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
+    def send_and_count(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
         world.reached["routed batch"] += 1
         world.reached["routed batch compressed"] += records.peek(batch).compression == GZIP
 
@@ -101,23 +101,23 @@ def appends_watched(world: World) -> Iterator[None]:
 
         send(self, target, batch, query, on_response)
 
-    Routing.send = watched  # type: ignore[method-assign]
+    Routing.send = send_and_count  # type: ignore[method-assign]
     try:
         yield
     finally:
         Routing.send = send  # type: ignore[method-assign]
 
 
-def logged(cluster: Cluster, name: str, partition: int) -> list[Record]:
+def records_of(cluster: Cluster, name: str, partition: int) -> list[Record]:
     topic = cluster.image.topic_named(name)
     assert topic is not None
     tp, leader = TopicPartition(topic.topic_id, partition), topic.partitions[partition].leader
     end = cluster.brokers[leader].broker.replica_manager.hosted[tp].core.high_watermark
-    return list(records.iterate(memoryview(raw(cluster, leader, tp, end))))
+    return list(records.iterate(memoryview(read_bytes(cluster, leader, tp, end))))
 
 
-def judge(cluster: Cluster, world: World, history: History) -> None:
-    source = {p: logged(cluster, SOURCE, p) for p in range(cluster.topics[SOURCE].partitions)}
+def verify(cluster: Cluster, world: World, history: History) -> None:
+    source = {p: records_of(cluster, SOURCE, p) for p in range(cluster.topics[SOURCE].partitions)}
     places: dict[bytes, tuple[int, int, bytes]] = {
         r.value or b"": (p, r.offset, r.key or b"") for p, found in source.items() for r in found
     }
@@ -128,7 +128,7 @@ def judge(cluster: Cluster, world: World, history: History) -> None:
         counted: Counter[bytes] = Counter()
         for partition in range(PARTITIONS[target]):
             newest: dict[int, int] = {}
-            for record in logged(cluster, target, partition):
+            for record in records_of(cluster, target, partition):
                 value = record.value or b""
                 counted[value] += 1
                 place = places.get(value)
@@ -153,12 +153,12 @@ def judge(cluster: Cluster, world: World, history: History) -> None:
 
 def route_last_records(cluster: Cluster, routes: RouteWorld, producers: Sequence[Producer]) -> None:
     """After the last fault: until every record is routed and all replicas are equal."""
-    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+    cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     for producer in producers:
         producer.stopped = True
-    cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
-    cluster.until(routes.drained, RECOVERY_S_MAX, "all records routed and the positions committed")
-    cluster.until(cluster.level, 20, "equal high watermarks")
+    cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+    cluster.run_until(routes.is_drained, RECOVERY_S_MAX, "all records routed and the positions committed")
+    cluster.run_until(cluster.level, 20, "equal high watermarks")
 
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None, *, growth: bool = False) -> None:
@@ -172,32 +172,32 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
         for name in (SOURCE, COPIES, MATCHING):
             cluster.want_topic(name, PARTITIONS[name], 3, min_insync_replicas="2", **small)
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
         routes = RouteWorld(cluster)
         routes.declare()
-        cluster.until(routes.started, 30, "the first positions of the route")
+        cluster.run_until(routes.is_started, 30, "the first positions of the route")
         producers = [Producer(cluster, history, f"p{p}.{n}", SOURCE, p, 150) for p in range(2) for n in "ab"]
         for producer in producers[1::2]:
             producer.compression = GZIP
         world.run(world.now_us + 1 * S)
         if growth:
 
-            def grown(name: str, count: int) -> None:
+            def on_partitions_added(name: str, count: int) -> None:
                 if not producers[0].stopped:
                     producers.append(Producer(cluster, history, f"p{count - 1}.a", SOURCE, count - 1, 150))
 
-            TopicOperator(cluster, faults_s, (SOURCE,), SOURCE_COUNTS, grown, {})
+            TopicOperator(cluster, faults_s, (SOURCE,), SOURCE_COUNTS, on_partitions_added, {})
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
-        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.exhausted)
+        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.is_exhausted)
         cluster.want_topic(LATE, PARTITIONS[LATE], 3, min_insync_replicas="2", **small)
         routes.declare(owner="another")
-        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.exhausted)
-        if injector.exhausted:
+        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.is_exhausted)
+        if injector.is_exhausted:
             world.run(world.now_us + AFTERMATH_S * S)
         injector.stop_faults()
         route_last_records(cluster, routes, producers)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
-        judge(cluster, world, history)
+        verify(cluster, world, history)
 
 
 live_with_growth = partial(live, growth=True)

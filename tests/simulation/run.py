@@ -23,7 +23,7 @@ from tests.simulation.checkers import History, InvariantChecker, Violation, logs
 from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.consumers import Consumer, OwnedPartitions
-from tests.simulation.costs import LACKS_EPOCH, counted, decompression_jobs
+from tests.simulation.costs import LACKS_EPOCH, count_comparisons, decompression_jobs
 from tests.simulation.fault_injector import AGAIN, KEYED, FaultInjector, FaultKinds
 from tests.simulation.members import Auditor, GroupHistory, Member, in_step
 from tests.simulation.pipelined import PipelinedProducer
@@ -128,7 +128,7 @@ def run(seed: int, *, faults_s: float = FAULTS_S, faults_max: int | None = None,
         lg.addHandler(ear)
     violation: str | None = None
     try:
-        with decompression_jobs(world), counted(world):
+        with decompression_jobs(world), count_comparisons(world):
             (life or live)(world, history, faults_s, faults_max)
     except Violation as e:
         violation = str(e)
@@ -189,7 +189,7 @@ def live(
         history.compacted.add(KEYED)
     if fault_kinds.unclean:
         cluster.want_topic("brittle", 1, 2, min_insync_replicas="1", unclean_leader_election_enable="true")
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     places = [("strict", 0), ("strict", 1), ("pair", 0), ("loose", 0)]
     producers: list[Producer | PipelinedProducer | ByIdProducer] = [
         Producer(cluster, history, f"p{i}", t, p, pause_ms) for i, (t, p) in enumerate(places)
@@ -216,22 +216,22 @@ def live(
     change(cluster, faults_s)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
     injector.run(faults_s)
-    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+    cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     if members:
         for member in members:
             member.calm = True
-        cluster.until(lambda: in_step(members), 30, "the group in one generation")
+        cluster.run_until(lambda: in_step(members), 30, "the group in one generation")
         for member in members:
             member.stopped = True
         world.run(world.now_us + 4 * S)  # requests in flight are answered now, or not at all
         auditor = Auditor(cluster, places)
-        cluster.until(lambda: auditor.committed is not None, 20, "the committed offsets")
-        groups.judge(auditor.committed or {})
+        cluster.run_until(lambda: auditor.committed is not None, 20, "the committed offsets")
+        groups.verify(auditor.committed or {})
         world.reached["group generations"] += groups.newest
         history.acks += groups.acks
     for producer in producers:
         producer.stopped = True
-    cluster.until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
+    cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
     ends = lambda: all(  # noqa: E731
         len(
             {
@@ -243,25 +243,27 @@ def live(
         == 1
         for t, i, s in cluster.image.each_partition()
     )
-    cluster.until(lambda: ends() and cluster.settled(), 20, "equal high watermarks")
+    cluster.run_until(lambda: ends() and cluster.is_settled(), 20, "equal high watermarks")
     for reader in readers:
         if reader.topic in history.unpromised:
             continue
-        log = led(cluster, reader.topic, reader.partition)
-        cluster.until(lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end")  # type: ignore[misc]
+        log = leader_replica(cluster, reader.topic, reader.partition)
+        cluster.run_until(
+            lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end"
+        )  # type: ignore[misc]
         if reader.careful and reader.ends_told == 0:
             raise Violation(f"{reader.name} never got an end offset")
     for reader in readers:
         reader.stopped = True
     if fault_kinds.changes:
-        end = led(cluster, AGAIN, 0).core.high_watermark
-        cluster.until(lambda: by_id.offset == end, 20, f"{by_id.name} at the end")
+        end = leader_replica(cluster, AGAIN, 0).core.high_watermark
+        cluster.run_until(lambda: by_id.offset == end, 20, f"{by_id.name} at the end")
         by_id.stopped = True
     logs_agree(cluster, but=(KEYED, GROUP_OFFSETS_TOPIC))
-    history.judge(cluster)
+    history.verify(cluster)
 
 
-def led(cluster: Cluster, topic: str, index: int) -> Replica:
+def leader_replica(cluster: Cluster, topic: str, index: int) -> Replica:
     """The leader's replica."""
     state = cluster.image.topic_named(topic)
     assert state is not None

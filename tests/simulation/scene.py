@@ -46,7 +46,7 @@ class Scene:
         if min_insync:
             configs["min_insync_replicas"] = str(min_insync)
         self.topic_id = self.cluster.want_topic("t", 1, replicas or brokers, **configs)
-        self.cluster.until(self.cluster.settled, 30, "the beginning")
+        self.cluster.run_until(self.cluster.is_settled, 30, "the beginning")
         self.client = Client(self.cluster, "client")
 
     @property
@@ -87,7 +87,7 @@ class Scene:
         body = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
         responses: list[Any] = []
         self.client.enter(lambda: self.client.send_request(broker_id, ApiKey.PRODUCE, 9, body, responses.append))
-        self.cluster.until(lambda: bool(responses), 10, f"the response to {text!r}")
+        self.cluster.run_until(lambda: bool(responses), 10, f"the response to {text!r}")
         assert responses[0] is not None, f"no response to {text!r}"
         return int(responses[0].responses[0].partition_responses[0].error_code)
 
@@ -101,13 +101,13 @@ class Scene:
         responses: list[Any] = []
         target = self.state.leader if broker_id is None else broker_id
         self.client.enter(lambda: self.client.send_request(target, ApiKey.DELETE_RECORDS, 2, body, responses.append))
-        self.cluster.until(lambda: bool(responses), 10, "the response to DeleteRecords")
+        self.cluster.run_until(lambda: bool(responses), 10, "the response to DeleteRecords")
         assert responses[0] is not None, "no response"
         response = responses[0].topics[0].partitions[0]
         return response.error_code, response.low_watermark
 
     def until_leads(self, broker_id: int) -> None:
-        self.cluster.until(lambda: self.state.leader == broker_id, 20, f"broker {broker_id} to lead")
+        self.cluster.run_until(lambda: self.state.leader == broker_id, 20, f"broker {broker_id} to lead")
         self.pass_ms(300)
 
     def leads_now(self, node: BrokerNode) -> bool:
@@ -123,10 +123,10 @@ class Scene:
 
     def end(self) -> list[str]:
         """The log's values after all replicas are in sync: the same on all brokers."""
-        self.cluster.until(self.cluster.settled, 60, "everything in step")
+        self.cluster.run_until(self.cluster.is_settled, 60, "everything in step")
         node = self.cluster.brokers
         hosted = [node[b].broker.replica_manager.hosted[self.tp] for b in self.state.replicas]
-        self.cluster.until(
+        self.cluster.run_until(
             lambda: all(r.core.high_watermark == r.log.end_offset == hosted[0].log.end_offset for r in hosted),
             20,
             "equal ends",

@@ -20,7 +20,7 @@ from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import Cluster
 from tests.simulation.decided_records import Content, DecidedRecords
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.run import RECOVERY_S_MAX, led
+from tests.simulation.run import RECOVERY_S_MAX, leader_replica
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_members import ShareMember
 from tests.simulation.shares import (
@@ -35,7 +35,7 @@ from tests.simulation.shares import (
     WITH_LETTERS,
     configure,
     end_deliveries,
-    ends,
+    end_offsets,
     judge_letters,
     share_cluster,
     stored_start,
@@ -87,7 +87,7 @@ class Deleter(TaskClient):
         if self.stopped:
             self.idle = True
         else:
-            self.later(self._delete, self.world.between(*DELETE_MS))
+            self.call_later(self._delete, self.world.between(*DELETE_MS))
 
     def _delete(self) -> None:
         partition = self.world.between(0, PARTITIONS - 1)
@@ -128,7 +128,7 @@ class Operator(TaskClient):
         if self.stopped:
             self.idle = True
         else:
-            self.later(self._begin, self.world.between(*CHANGE_MS))
+            self.call_later(self._begin, self.world.between(*CHANGE_MS))
 
     def _begin(self) -> None:
         chosen = {p: self.near_start(p, BACK, AHEAD) for p in range(PARTITIONS) if self.world.chance(0.7)}
@@ -149,7 +149,7 @@ class Operator(TaskClient):
 
         def on_response(response: Any) -> None:
             if response is None or response.error_code:
-                self.later(self._find, TRY_MS)
+                self.call_later(self._find, TRY_MS)
             else:
                 self._alter(response.node_id)
 
@@ -166,7 +166,7 @@ class Operator(TaskClient):
         def on_response(response: Any) -> None:
             done = response is not None and not response.error_code
             if not done or any(p.error_code for t in response.responses for p in t.partitions):
-                self.later(self._find, TRY_MS)
+                self.call_later(self._find, TRY_MS)
             else:
                 self.world.reached["start offsets changed"] += 1
                 self.wait()
@@ -181,7 +181,7 @@ def undeliverable(cluster: Cluster, decided: DecidedRecords) -> set[tuple[int, i
     assert topic is not None
     found = set[tuple[int, int]]()
     for p in range(cluster.topics[TOPIC].partitions):
-        contents = decided.of(TopicPartition(topic.topic_id, p))
+        contents = decided.records_of(TopicPartition(topic.topic_id, p))
         if Content.UNDECIDED in contents.values():
             raise Violation(f"{TOPIC}-{p}: a transaction is undecided at the end")
         found |= {(p, offset) for offset, content in contents.items() if content is not Content.RECORD}
@@ -203,7 +203,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         if with_letters:
             want_dead_topic(cluster, **small)
         topic_id = cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2", **small)
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
         configure(cluster, {**(WITH_LETTERS if with_letters else EARLIEST), **COMMITTED})
         producers = [Producer(cluster, history, f"p{p}", TOPIC, p, 600) for p in range(PARTITIONS)]
         transactors = [TaskTransactor(cluster, Ledger(), f"t{n}", f"id-{n}", kind) for n in "ab"]
@@ -212,24 +212,24 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         deleter, operator = Deleter(cluster, checker, "deleter"), Operator(cluster, checker, members)
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
         injector.run(faults_s)
-        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+        cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
         clients = [*producers, *transactors, deleter, operator]
         for client in clients:
             client.stopped = True
-        cluster.until(lambda: all(c.idle for c in clients), 40, "the last responses to the clients")
+        cluster.run_until(lambda: all(c.idle for c in clients), 40, "the last responses to the clients")
         for member in members:
             member.calm = True
         places = [(TOPIC, p) for p in range(PARTITIONS)]
-        cluster.until(
-            lambda: all(exactly_once.decided(cluster, place) for place in places),
+        cluster.run_until(
+            lambda: all(exactly_once.is_decided(cluster, place) for place in places),
             exactly_once.DECIDED_S,
             "every transaction to be decided",
         )
         end_deliveries(cluster, members)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC))
-        cluster.archive.agrees()
-        starts = {p: led(cluster, TOPIC, p).start_offset for p in range(PARTITIONS)}
-        checker.judge(ends(cluster), starts, undeliverable(cluster, checker.decided))
+        cluster.archive.check_logs()
+        starts = {p: leader_replica(cluster, TOPIC, p).start_offset for p in range(PARTITIONS)}
+        checker.verify(end_offsets(cluster), starts, undeliverable(cluster, checker.decided))
         if with_letters:
             judge_letters(cluster, checker, counted)
-        world.reached["records of the share group"] += sum(ends(cluster).values())
+        world.reached["records of the share group"] += sum(end_offsets(cluster).values())

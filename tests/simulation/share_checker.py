@@ -159,7 +159,7 @@ class ShareChecker:
             if RecordState(value[0]).final:
                 self.letters.end_stored(failure)
             elif value[0] == ARCHIVING:
-                self.letters.stored(failure)
+                self.letters.on_failure_stored(failure)
                 self.letters.must_write(failure)
                 self.world.reached["share partition loaded with dead letters to write"] += 1
         for offset, (was, count) in stored.confirmed.items():
@@ -222,7 +222,7 @@ class ShareChecker:
     def on_acknowledged(self, core: SharePartition, member: str, steps: Sequence[Acknowledgement], now_ms: int) -> None:
         """The leader has accepted the acknowledgements. They are not durable yet."""
         leader = self.leaders[id(core)]
-        for offset, kind in each(steps):
+        for offset, kind in acknowledged_records(steps):
             record = leader.record(offset)
             if offset < max(leader.start, leader.log_start) or record.state.final:
                 continue  # its delivery ended earlier, and the start offset has passed it, or it is deleted and waits for its dead letter
@@ -275,7 +275,7 @@ class ShareChecker:
             if record.state is ARCHIVING:
                 record.state = RecordState.ARCHIVED
                 failure = Failure(leader.place, leader.state_epoch, offset)
-                self.letters.written(failure, leader.replica.start_offset)
+                self.letters.on_letter_written(failure, leader.replica.start_offset)
 
     def on_released(self, core: SharePartition, member: str) -> None:
         """The share session of the member has ended."""
@@ -296,7 +296,7 @@ class ShareChecker:
         """The leader answers acknowledgements without an error. `start`: its start offset when they came, or its log start offset."""
         leader = self.leaders[id(core)]
         stored = self.stored[leader.place, leader.state_epoch]
-        for offset, kind in each(steps):
+        for offset, kind in acknowledged_records(steps):
             place = (leader.place.partition, offset)
             if kind is AcknowledgeType.ACCEPT:
                 self.accepted_in[place] = max(leader.state_epoch, self.accepted_in.get(place, -1))
@@ -351,22 +351,22 @@ class ShareChecker:
                 stored.confirmed[offset] = (batch.state, batch.deliveries)
                 failure = Failure(place, state_epoch, offset)
                 if batch.state == ARCHIVING:
-                    self.letters.stored(failure)
+                    self.letters.on_failure_stored(failure)
                 elif RecordState(batch.state).final:
                     self.letters.end_stored(failure)
         self.letters.start_stored(place, state_epoch, update.start)
 
     # -- members -------------------------------------------------------------------------------------------------------
-    def sends(self, place: Place, kind: AcknowledgeType) -> None:
+    def on_acknowledgement_sent(self, place: Place, kind: AcknowledgeType) -> None:
         self.sent_types.setdefault(place, set()).add(kind)
 
-    def knows(self, place: Place, kind: AcknowledgeType, member: str) -> None:
+    def on_acknowledgement_confirmed(self, place: Place, kind: AcknowledgeType, member: str) -> None:
         """A member got the response that its acknowledgement is durable."""
         self.world.reached[f"confirmed: {kind.name.lower()}"] += 1
         if kind is AcknowledgeType.ACCEPT:
             self.accepted[place] = member
 
-    def judge(
+    def verify(
         self, ends: Mapping[int, int], starts: Mapping[int, int], undeliverable: Set[Place] = frozenset()
     ) -> None:
         """`ends`: {partition: end offset}, `starts`: {partition: log start offset}. The delivery of every other record has ended, and for a reason."""
@@ -383,7 +383,7 @@ class ShareChecker:
                     )
 
 
-def each(steps: Sequence[Acknowledgement]) -> Iterator[tuple[int, AcknowledgeType]]:
+def acknowledged_records(steps: Sequence[Acknowledgement]) -> Iterator[tuple[int, AcknowledgeType]]:
     """(offset, type) of every acknowledged record."""
     for a in steps:
         for i, offset in enumerate(range(a.first, a.last + 1)):

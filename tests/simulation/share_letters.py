@@ -46,7 +46,7 @@ class LetterChecker:
         """Those whose state ARCHIVING was stored."""
         self._open: set[Failure] = set()
         """Those of `_due` whose end is not stored."""
-        self.ended: Counter[Place] = Counter()
+        self.on_ended: Counter[Place] = Counter()
         """How often the end after a dead letter was stored."""
         self._copies_min: Counter[Place] = Counter()
         """How often a leader said that a dead letter is written while its log still had the record."""
@@ -57,29 +57,29 @@ class LetterChecker:
     def must_write(self, failure: Failure) -> None:
         self._leaders[failure] += 1
 
-    def stored(self, failure: Failure) -> None:
+    def on_failure_stored(self, failure: Failure) -> None:
         self._due.add(failure)
         self._open.add(failure)
 
     def end_stored(self, failure: Failure) -> None:
         if failure in self._open:
             self._open.remove(failure)
-            self.ended[failure.place] += 1
+            self.on_ended[failure.place] += 1
 
     def start_stored(self, share_partition: SharePartitionKey, state_epoch: int, start: int) -> None:
         for failure in [f for f in self._open if f[:2] == (share_partition, state_epoch) and f.offset < start]:
             self.end_stored(failure)
 
-    def written(self, failure: Failure, log_start: int) -> None:
+    def on_letter_written(self, failure: Failure, log_start: int) -> None:
         """A leader, whose log starts at `log_start`, says that the dead letter is written."""
         self._copies_min[failure.place] += failure.offset >= log_start
 
     def accept_stored(self, failure: Failure) -> None:
         self._accepted.add(failure)
 
-    def judge(self, found: DeadLetters, deleted: Mapping[int, int]) -> None:
+    def verify(self, found: DeadLetters, deleted: Mapping[int, int]) -> None:
         """`deleted`: {partition: the greatest offset to which a client has deleted records}."""
-        for place, least in sorted(self.ended.items()):
+        for place, least in sorted(self.on_ended.items()):
             if found.every[place] < least:
                 raise Violation(f"{place} is archived {least} times, and has {found.every[place]} dead letters")
         for place, least in sorted(self._copies_min.items()):

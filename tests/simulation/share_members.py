@@ -95,7 +95,7 @@ class ShareMember(Client):
     def _find(self) -> None:
         def on_response(body: Any) -> None:
             if body is None or body.error_code:
-                self.later(self._find)
+                self.call_later(self._find)
                 return
             self.coordinator = body.node_id
             self._beat()
@@ -112,10 +112,10 @@ class ShareMember(Client):
         elif not self.calm and self.world.chance(0.02):
             self.silent_until_us = self.world.now_us + self.world.between(0, SILENCE_MS * MS)
         if self.silent_until_us > self.world.now_us and not self.calm:
-            self.later(self._beat, BEAT_MS)
+            self.call_later(self._beat, BEAT_MS)
             return
         if self.away and self.epoch == 0:
-            self.later(self._beat, BEAT_MS)
+            self.call_later(self._beat, BEAT_MS)
             return
         life, epoch = self.lives, self.epoch
         leaves = epoch > 0 and (
@@ -130,21 +130,21 @@ class ShareMember(Client):
 
         def on_response(response: Any) -> None:
             if self.lives != life:
-                self.later(self._find)
+                self.call_later(self._find)
             elif response is None or response.error_code:
                 forgotten = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
                 if response is not None and response.error_code in forgotten:
                     self.epoch, self.assigned, self.leaving = 0, set(), False
-                self.later(self._find)
+                self.call_later(self._find)
             elif leaves:
                 self._be_new()
-                self.later(self._find)
+                self.call_later(self._find)
             else:
                 self.epoch = response.member_epoch
                 if response.assignment is not None:
                     topics = response.assignment.topic_partitions
                     self.assigned = {p for t in topics if t.topic_id == self.topic_id for p in t.partitions}
-                self.later(self._beat, BEAT_MS)
+                self.call_later(self._beat, BEAT_MS)
 
         self.send_request(self.coordinator, ApiKey.SHARE_GROUP_HEARTBEAT, 1, body, on_response)
 
@@ -157,7 +157,7 @@ class ShareMember(Client):
     def _poll(self) -> None:
         if self.stopped:
             return
-        self.later(self._poll, self.world.between(1, 2 * POLL_MS))
+        self.call_later(self._poll, self.world.between(1, 2 * POLL_MS))
         if self.silent_until_us > self.world.now_us and not self.calm:
             return
         leaders = {p: self.leaders.get((self.topic, p)) for p in self.assigned}
@@ -201,11 +201,11 @@ class ShareMember(Client):
 
         def on_response(response: Any) -> None:
             errors = {p.partition_index: p.error_code for t in response.responses for p in t.partitions}
-            self._acknowledged(due, errors)
+            self._on_acknowledged(due, errors)
             if ends:
                 self._forget(broker)
 
-        self._ask(broker, session, ApiKey.SHARE_ACKNOWLEDGE, body, due, on_response)
+        self._send_request(broker, session, ApiKey.SHARE_ACKNOWLEDGE, body, due, on_response)
 
     def _fetch(self, broker: int, session: Session, wanted: set[int], due: list[AcquiredRecord]) -> None:
         q = ShareFetchRequest
@@ -231,13 +231,13 @@ class ShareMember(Client):
         def on_response(response: Any) -> None:
             session.partitions = (session.partitions - set(gone)) | wanted | acknowledging
             data = [p for t in response.responses for p in t.partitions]
-            self._acknowledged(due, {p.partition_index: p.acknowledge_error_code for p in data})
+            self._on_acknowledged(due, {p.partition_index: p.acknowledge_error_code for p in data})
             for part in data:
                 if part.error_code:
                     self.leaders.pop((self.topic, part.partition_index), None)
-                self._received(broker, part)
+                self._on_received(broker, part)
 
-        self._ask(broker, session, ApiKey.SHARE_FETCH, body, due, on_response)
+        self._send_request(broker, session, ApiKey.SHARE_FETCH, body, due, on_response)
 
     @staticmethod
     def _batches(shape: Any, due: Sequence[AcquiredRecord], partition: int) -> list[Any]:
@@ -255,12 +255,14 @@ class ShareMember(Client):
             out.append(shape(first_offset=run[0].offset, last_offset=run[-1].offset, acknowledge_types=types))
         return out
 
-    def _ask(self, broker: int, session: Session, key: ApiKey, body: Any, due: list[AcquiredRecord], done: Any) -> None:
+    def _send_request(
+        self, broker: int, session: Session, key: ApiKey, body: Any, due: list[AcquiredRecord], done: Any
+    ) -> None:
         life = self.lives
         self.busy.add(broker)
         for hand in due:
             assert hand.kind is not None
-            self.checker.sends((hand.partition, hand.offset), hand.kind)
+            self.checker.on_acknowledgement_sent((hand.partition, hand.offset), hand.kind)
 
         def on_response(response: Any) -> None:
             if self.lives != life:
@@ -282,7 +284,7 @@ class ShareMember(Client):
         self.sessions.pop(broker, None)
         self.hands = {place: h for place, h in self.hands.items() if h.broker != broker}
 
-    def _acknowledged(self, due: list[AcquiredRecord], errors: dict[int, int]) -> None:
+    def _on_acknowledged(self, due: list[AcquiredRecord], errors: dict[int, int]) -> None:
         for hand in due:
             place, kind, error = (hand.partition, hand.offset), hand.kind, errors[hand.partition]
             assert kind is not None
@@ -292,21 +294,21 @@ class ShareMember(Client):
                 if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID):
                     self.leaders.pop((self.topic, hand.partition), None)
                 continue
-            self.checker.knows(place, kind, self.member_id)
+            self.checker.on_acknowledgement_confirmed(place, kind, self.member_id)
             self.history.acks += 1
             if kind is RENEW:
                 hand.kind, hand.decide_us = ACCEPT, self.world.now_us + self.world.between(0, DECIDE_LATE_MS * MS)
             else:
                 self.hands.pop(place, None)
 
-    def _received(self, broker: int, part: Any) -> None:
+    def _on_received(self, broker: int, part: Any) -> None:
         found = {r.offset: r.value for r in iterate(memoryview(bytes(part.records or b"")))}
         for a in part.acquired_records:
             for offset in range(a.first_offset, a.last_offset + 1):
                 place = (part.partition_index, offset)
                 if offset not in found:
                     raise Violation(f"{place} is acquired for {self.member_id}, which did not get it")
-                self.history.saw(self.topic, part.partition_index, offset, found[offset] or b"")
+                self.history.on_read(self.topic, part.partition_index, offset, found[offset] or b"")
                 kind, wait_ms = self._plan()
                 self.hands[place] = AcquiredRecord(*place, broker, kind, self.world.now_us + wait_ms * MS)
 

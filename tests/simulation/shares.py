@@ -27,7 +27,7 @@ from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.metrics import check_letters, letters_counted
-from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, leader_replica
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_letters import DeadLetters
 from tests.simulation.share_members import ShareMember
@@ -100,7 +100,7 @@ def configure(cluster: Cluster, configs: Mapping[str, str]) -> None:
         if cluster.world.now_us > deadline_us:
             raise Violation("the config of the group does not reach the metadata log")
         if cluster.acting is not None:
-            cluster.want(row)
+            cluster.deliver_desired(row)
         cluster.world.run(cluster.world.now_us + S // 5)
 
 
@@ -116,13 +116,13 @@ def stored_start(cluster: Cluster, partition: int) -> int | None:
     return None
 
 
-def ends(cluster: Cluster) -> dict[int, int]:
-    return {p: led(cluster, TOPIC, p).core.high_watermark for p in range(cluster.topics[TOPIC].partitions)}
+def end_offsets(cluster: Cluster) -> dict[int, int]:
+    return {p: leader_replica(cluster, TOPIC, p).core.high_watermark for p in range(cluster.topics[TOPIC].partitions)}
 
 
 def records(cluster: Cluster, topic: str, partition: int) -> list[Record]:
     """The records below the high watermark, as the leader has them."""
-    replica = led(cluster, topic, partition)
+    replica = leader_replica(cluster, topic, partition)
     found, at, end = list[Record](), replica.log.start_offset, replica.core.high_watermark
     while at < end:
         found += [r for r in iterate(replica.log.read(at, 1 << 20, end).bytes()) if r.offset >= at]
@@ -130,19 +130,19 @@ def records(cluster: Cluster, topic: str, partition: int) -> list[Record]:
     return found
 
 
-def committed(cluster: Cluster, partition: int) -> dict[int, Record]:
+def committed_records(cluster: Cluster, partition: int) -> dict[int, Record]:
     """The records of a partition of TOPIC by offset, with deleted ones if the world has an archive."""
     topic = cluster.image.topic_named(TOPIC)
     assert topic is not None
     if cluster.archive is None:
         return {r.offset: r for r in records(cluster, TOPIC, partition)}
-    archived = memoryview(cluster.archive.of(TopicPartition(topic.topic_id, partition)))
+    archived = memoryview(cluster.archive.batches_of(TopicPartition(topic.topic_id, partition)))
     return {r.offset: r for r in iterate(archived)}
 
 
 def dead_letters(cluster: Cluster) -> DeadLetters:
     """The dead letters of each record. Each names its record."""
-    sources = {p: committed(cluster, p) for p in range(cluster.topics[TOPIC].partitions)}
+    sources = {p: committed_records(cluster, p) for p in range(cluster.topics[TOPIC].partitions)}
     found = DeadLetters()
     for r in records(cluster, DEAD_TOPIC, 0):
         headers = {name: (value or b"").decode() for name, value in r.headers}
@@ -160,20 +160,20 @@ def dead_letters(cluster: Cluster) -> DeadLetters:
 
 def judge_letters(cluster: Cluster, checker: ShareChecker, counted: list[ShareDeadLetters]) -> None:
     found = dead_letters(cluster)
-    checker.letters.judge(found, checker.deleted)
+    checker.letters.verify(found, checker.deleted)
     check_letters(counted, found.every, checker.letters.ended.total())
 
 
 def end_deliveries(cluster: Cluster, members: Iterable[ShareMember]) -> None:
     """Run until the delivery of every record has ended and the replicas are equal. The members stop."""
 
-    def finished() -> bool:
-        return all(stored_start(cluster, p) == end for p, end in ends(cluster).items())
+    def is_finished() -> bool:
+        return all(stored_start(cluster, p) == end for p, end in end_offsets(cluster).items())
 
-    cluster.until(finished, RECOVERY_S_MAX, "the end of all deliveries")
+    cluster.run_until(is_finished, RECOVERY_S_MAX, "the end of all deliveries")
     for member in members:
         member.stopped = True
-    cluster.until(cluster.level, 20, "equal high watermarks")
+    cluster.run_until(cluster.level, 20, "equal high watermarks")
 
 
 def live(
@@ -200,7 +200,7 @@ def live(
         if with_letters:
             want_dead_topic(cluster, **small)
         topic_id = cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2", **small)
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
         configure(cluster, (WITH_LETTERS if with_letters else EARLIEST) | (ORDERED if key_order else {}))
         producer = KeyedProducer if key_order else Producer
         producers = [producer(cluster, history, f"p{p}", TOPIC, p, 400) for p in range(PARTITIONS)]
@@ -208,25 +208,25 @@ def live(
         world.run(world.now_us + 1 * S)
         if growth:
 
-            def grown(name: str, count: int) -> None:
+            def on_partitions_added(name: str, count: int) -> None:
                 if not producers[0].stopped:
                     producers.append(producer(cluster, history, f"p{count - 1}", TOPIC, count - 1, 400))
 
-            TopicOperator(cluster, faults_s, (TOPIC,), GROWN, grown, {})
+            TopicOperator(cluster, faults_s, (TOPIC,), GROWN, on_partitions_added, {})
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
         injector.run(faults_s)
-        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+        cluster.run_until(cluster.is_settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
         for p in producers:
             p.stopped = True
         for member in members:
             member.calm = True
-        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+        cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
         end_deliveries(cluster, members)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
-        checker.judge(ends(cluster), dict.fromkeys(ends(cluster), 0))
+        checker.verify(end_offsets(cluster), dict.fromkeys(end_offsets(cluster), 0))
         if with_letters:
             judge_letters(cluster, checker, counted)
-        world.reached["records of the share group"] += sum(ends(cluster).values())
+        world.reached["records of the share group"] += sum(end_offsets(cluster).values())
 
 
 live_with_letters = partial(live, with_letters=True)

@@ -44,10 +44,10 @@ class SimStore:
         self._view = ensemble.znodes
         self._watches: dict[tuple[str, str], Watch] = {}
         ensemble.stores.append(self)
-        node.on_death.append(self._died)
+        node.on_death.append(self._on_died)
         self.reconnect()
 
-    def _died(self) -> None:
+    def _on_died(self) -> None:
         self._closed = True
         self.connection += 1
         self.number_at_server = 0
@@ -83,9 +83,9 @@ class SimStore:
                 run()
             self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
         self._watches.clear()
-        self._notice(self._suspended)
+        self._notice(self._on_suspended)
 
-    def _suspended(self) -> None:
+    def _on_suspended(self) -> None:
         if self._connected:
             self._connected = False
             self.on_session(SessionState.SUSPENDED)
@@ -113,7 +113,7 @@ class SimStore:
                 unsent, self._unsent = self._unsent, []
                 for _, done in unsent:
                     self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
-                self._notice(self._expired)
+                self._notice(self._on_expired)
                 self.reconnect()
                 return
             if session is None:
@@ -128,15 +128,15 @@ class SimStore:
             for run, done in unsent:
                 run()
                 self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
-            self._notice(self._joined)
+            self._notice(self._on_joined)
 
         self.world.after(self.world.between(1 * MS, 300 * MS), on_arrival)
 
-    def _joined(self) -> None:
+    def _on_joined(self) -> None:
         self._connected = True
         self.on_session(SessionState.CONNECTED)
 
-    def _expired(self) -> None:
+    def _on_expired(self) -> None:
         self._connected = False
         self.on_session(SessionState.EXPIRED)
 
@@ -298,7 +298,7 @@ class SimStore:
 
         self._send_request(run, done)
 
-    def _one(self, op: Operation, done: Done) -> None:
+    def _send_one(self, op: Operation, done: Done) -> None:
         def run() -> Result:
             result = self._commit([op])
             stat = None
@@ -309,13 +309,13 @@ class SimStore:
         self._send_request(run, done)
 
     def create(self, path: str, data: bytes, done: Done, *, ephemeral: bool = False) -> None:
-        self._one(Create(path, data, ephemeral), done)
+        self._send_one(Create(path, data, ephemeral), done)
 
     def set(self, path: str, data: bytes, version: int, done: Done) -> None:
-        self._one(Set(path, data, version), done)
+        self._send_one(Set(path, data, version), done)
 
     def delete(self, path: str, version: int, done: Done) -> None:
-        self._one(Delete(path, version), done)
+        self._send_one(Delete(path, version), done)
 
     def multi(self, operations: Sequence[Operation], done: Done) -> None:
         self.multis += 1

@@ -16,7 +16,7 @@ from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 from controlplane.controller.events import DesiredAssignment
 from controlplane.domain.move_types import with_old_replicas
-from tests.simulation.checkers import InvariantChecker, Violation, raw
+from tests.simulation.checkers import InvariantChecker, Violation, read_bytes
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.producer_state import unknown
 from tests.simulation.world import MS, S
@@ -56,7 +56,7 @@ class TailMove:
         """Finishes the current move and starts no other."""
         self._patience_us = self.world.now_us + self.world.between(PATIENCE_S[0] * S, PATIENCE_S[1] * S)
         self.gives_up = self.world.chance(0.2)
-        self.world.after(1, self._look)
+        self.world.after(1, self._check)
 
     @property
     def state(self) -> PartitionState | None:
@@ -66,12 +66,12 @@ class TailMove:
     def over(self) -> bool:
         return self.step in ("done", "cancelled", "rejected")
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         state = self.state
         assert state is not None
         getattr(self, f"_{self.step}")(state)
         if not self.over:
-            self.world.after(self.world.between(LOOK_MS[0] * MS, LOOK_MS[1] * MS), self._look)
+            self.world.after(self.world.between(LOOK_MS[0] * MS, LOOK_MS[1] * MS), self._check)
 
     def _order(
         self,
@@ -81,7 +81,7 @@ class TailMove:
         hand_over_at: int | None = None,
     ) -> None:
         if self.cluster.acting is not None:
-            self.cluster.want(
+            self.cluster.deliver_desired(
                 DesiredAssignment(
                     *self.tp,
                     replicas,
@@ -100,7 +100,7 @@ class TailMove:
         self.world.reached[f"tail move: {step}"] += 1
         self.world.deliver(f"tail move {self.number} of {self.name}: {step}")
 
-    def _taken(self, state: PartitionState, as_wanted: bool) -> bool | None:
+    def _took_effect(self, state: PartitionState, as_wanted: bool) -> bool | None:
         """True if the assignment took effect, None if not yet. An assignment by another operator ends the move."""
         if state.assignment_generation == self.generation:
             return None
@@ -110,7 +110,7 @@ class TailMove:
         return as_wanted
 
     def _observe(self, state: PartitionState) -> None:
-        if self._taken(state, state.observers == self.observers):
+        if self._took_effect(state, state.observers == self.observers):
             self._goes_to("follow")
         elif self.step == "observe" and (self.calm or self.world.now_us > self._patience_us + 5 * S):
             # Rejected for good (the observer's broker is down), or lost: our assignment is withdrawn if it takes effect later.
@@ -120,7 +120,7 @@ class TailMove:
 
     def _follow(self, state: PartitionState) -> None:
         if state.assignment_generation != self.generation:
-            self._taken(state, False)
+            self._took_effect(state, False)
         elif self.gives_up and not self.calm and self.world.chance(0.1):
             self._goes_to("cancel")
         elif state.tail_start >= 0 and (start := self._leaders_start(state)) is not None and self._in_step(state):
@@ -143,20 +143,20 @@ class TailMove:
                 self._goes_to("cut")
 
     def _cut(self, state: PartitionState) -> None:
-        if self._taken(state, state.log_start_floor >= 0 and state.observers == self.observers):
+        if self._took_effect(state, state.log_start_floor >= 0 and state.observers == self.observers):
             self._goes_to("follow")
         elif self.step == "cut" and state.tail_start >= 0:
             self.has_cut = True
             self._order(state.target, delete_below=state.tail_start)
 
     def _hand_over(self, state: PartitionState) -> None:
-        if self._taken(state, state.target == self.beside):
+        if self._took_effect(state, state.target == self.beside):
             self._goes_to("compare")
         elif self.step == "hand_over" and state.tail_start >= 0:
             self._order(self.beside, hand_over_at=state.tail_start)
 
     def _join(self, state: PartitionState) -> None:
-        if self._taken(state, state.target == self.beside):
+        if self._took_effect(state, state.target == self.beside):
             self._goes_to("compare")
         elif self.step == "join":
             self._order(self.beside)
@@ -176,7 +176,7 @@ class TailMove:
             # An old replica that enters the ISR meanwhile increments the generation.
             self.generation = state.assignment_generation
             self._order(self.to)
-        elif self._taken(state, state.target == self.to):
+        elif self._took_effect(state, state.target == self.to):
             self._goes_to("switch")
 
     def _switch(self, state: PartitionState) -> None:
@@ -210,7 +210,7 @@ class TailMove:
             return False
         known = [c for c in copies if c is not None]
         low, start = min(c.core.high_watermark for c in known), max(c.log.start_offset for c in known)
-        logs = {b: raw(self.cluster, b, self.tp, low, start) for b in state.isr_ids}
+        logs = {b: read_bytes(self.cluster, b, self.tp, low, start) for b in state.isr_ids}
         if len(set(logs.values())) > 1:
             raise Violation(
                 f"{self.name}: replicas in the ISR differ in {start} to {low}: { {b: len(d) for b, d in logs.items()} }"
@@ -238,8 +238,8 @@ class TailWatch(InvariantChecker):
         self._ends: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._observed: set[tuple[TopicPartition, int]] = set()
 
-    def look(self) -> None:
-        super().look()
+    def check(self) -> None:
+        super().check()
         for node in self.cluster.touched_brokers():
             for tp, replica in node.broker.replica_manager.hosted.items():
                 if self._topics is not None and replica.topic not in self._topics:
@@ -254,7 +254,7 @@ class TailWatch(InvariantChecker):
         """
         known = self._states.get(tp)
         for isr_member in leader.core.maximal_isr():
-            member = self._hosted(*isr_member, tp) if known is not None and isr_member in known.isr else None
+            member = self._hosted_replica(*isr_member, tp) if known is not None and isr_member in known.isr else None
             if member is not None and member.log.end_offset < leader.core.high_watermark:
                 raise Violation(
                     f"{leader.name}: {node.name} calls {leader.core.high_watermark} committed, {isr_member.broker_id} in its ISR {isr_member} ends at "
@@ -279,27 +279,27 @@ class TailWatch(InvariantChecker):
             )
         self.cluster.world.reached["tail copied"] += 1
 
-    def _changed(self, record: PartitionChanged) -> None:
+    def _on_partition_changed(self, record: PartitionChanged) -> None:
         tp = TopicPartition(record.topic_id, record.partition)
         old, new = self._states.get(tp), record.state
-        super()._changed(record)
+        super()._on_partition_changed(record)
         if old is None or new.partition_epoch <= old.partition_epoch:
             return
         if new.observers and new.observers != old.observers:
             self._begun[tp].clear()
         if new.tail_start >= 0 and new.tail_start != old.tail_start:
             self._begun[tp].add(new.tail_start)
-            self._committed(tp, new)
+            self._on_tail_committed(tp, new)
         for b in old.observers:
             if b in new.replicas:
                 self._observed.add((tp, b))
         for isr_member in new.isr:
             if isr_member not in old.isr and (tp, isr_member.broker_id) in self._observed:
                 self._observed.discard((tp, isr_member.broker_id))
-                self._joins_complete(tp, old, self._hosted(*isr_member, tp))
+                self._joins_complete(tp, old, self._hosted_replica(*isr_member, tp))
 
-    def _committed(self, tp: TopicPartition, new: PartitionState) -> None:
-        leader = self._hosted(new.leader, new.leader_broker_epoch, tp)
+    def _on_tail_committed(self, tp: TopicPartition, new: PartitionState) -> None:
+        leader = self._hosted_replica(new.leader, new.leader_broker_epoch, tp)
         if leader is None or leader.core.role is not Role.LEADER or leader.core.leader_epoch != new.leader_epoch:
             return
         if new.tail_start > leader.core.high_watermark:
@@ -309,7 +309,7 @@ class TailWatch(InvariantChecker):
 
     def _joins_complete(self, tp: TopicPartition, old: PartitionState, member: Replica | None) -> None:
         """An observer that enters the ISR has everything that the leader keeps that proposed it, and knows the producers. (The same record may end the move.)"""
-        leader = self._hosted(old.leader, old.leader_broker_epoch, tp)
+        leader = self._hosted_replica(old.leader, old.leader_broker_epoch, tp)
         if leader is None or member is None or leader is member or leader.core.leader_epoch != old.leader_epoch:
             return
         if leader.core.role is not Role.LEADER:

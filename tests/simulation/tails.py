@@ -1,7 +1,7 @@
 """Worlds of moves without old data: the cluster and faults of `run`, four brokers, logs truncated by retention and by operators, and moves in mode
 `tail` among full copies. `python -m tests.simulation --tails`, and `--tail-transactions`.
 
-The invariants are in `run` and `transactors.judge`, compared with everything that was ever committed (`archive`), and in `tailmoves`.
+The invariants are in `run` and `transactors.verify`, compared with everything that was ever committed (`archive`), and in `tailmoves`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tests.simulation.checkers import History, logs_agree
 from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import Cluster
 from tests.simulation.earliest import FromEarliest
-from tests.simulation.earliest import judge as judge_passes
+from tests.simulation.earliest import verify as judge_passes
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, leader_replica
 from tests.simulation.tailmoves import TailMove, TailWatch
-from tests.simulation.transactors import COPY, LEDGER, SOURCE, Carrier, CommittedReader, Ledger, Transactor, judge
+from tests.simulation.transactors import COPY, LEDGER, SOURCE, Carrier, CommittedReader, Ledger, Transactor, verify
 from tests.simulation.world import S, World
 
 SETTINGS = {"log.retention.check.interval.ms": "1000"}
@@ -53,7 +53,7 @@ class TailFaultInjector(FaultInjector):
         super().__init__(cluster, history, fault_kinds, faults_max)
         self._kinds += [self._move] * (6 if early or tiered else 3)
         if tiered:
-            self._kinds += tiered_tails.store_faults(cluster, self._later)
+            self._kinds += tiered_tails.store_faults(cluster, self._call_later)
 
     def _move(self) -> None:
         if self.cluster.acting is None or self.world.chance(0.15):
@@ -96,7 +96,7 @@ class TailFaultInjector(FaultInjector):
         self.cluster.remote_store.away, self.cluster.remote_store.failing = False, 0.0
         tiered_tails.heal_helpers(self.cluster)
 
-    def ended(self) -> bool:
+    def is_ended(self) -> bool:
         return all(m.over for m in self.moves)
 
 
@@ -121,7 +121,7 @@ def live(
     retentions = (tiered_tails.TOPIC,) if tiered else RETENTIONS
     cluster.want_topic(MOVED, 2, 2, min_insync_replicas="2", **{**small, **world.rng.choice(retentions)})
     cluster.want_topic("wide", 1, 3, min_insync_replicas="2", **{**small, **world.rng.choice(retentions)})
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     places = [(MOVED, 0), (MOVED, 1), ("wide", 0)]
     # A reader of the tier waits up to seconds for each response, so those worlds have fewer records.
     names, pause_ms = ("a", 800) if tiered else ("ab", 200)
@@ -141,24 +141,28 @@ def live(
     injector.run(faults_s)
     for reader in again:
         reader.deletes = 0
-    cluster.until(
-        lambda: injector.ended() and cluster.settled(), RECOVERY_S_MAX, "all replicas in sync after the last fault"
+    cluster.run_until(
+        lambda: injector.is_ended() and cluster.is_settled(),
+        RECOVERY_S_MAX,
+        "all replicas in sync after the last fault",
     )
     for producer in (*producers, *seldom):
         producer.stopped = True
-    cluster.until(lambda: all(p.idle for p in (*producers, *seldom)), 20, "the last acknowledgements")
-    cluster.until(cluster.level, 20, "equal high watermarks")
-    judge_passes(cluster, again, whole(cluster, injector, places, again))
+    cluster.run_until(lambda: all(p.idle for p in (*producers, *seldom)), 20, "the last acknowledgements")
+    cluster.run_until(cluster.level, 20, "equal high watermarks")
+    judge_passes(cluster, again, places_without_deletion(cluster, injector, places, again))
     for reader in readers:
-        log = led(cluster, reader.topic, reader.partition)
-        cluster.until(lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end")  # type: ignore[misc]
+        log = leader_replica(cluster, reader.topic, reader.partition)
+        cluster.run_until(
+            lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end"
+        )  # type: ignore[misc]
         reader.stopped = True
-    cluster.archive.agrees()
+    cluster.archive.check_logs()
     logs_agree(cluster, but=(REMOTE_LOG_METADATA_TOPIC,))
-    history.judge(cluster)
+    history.verify(cluster)
 
 
-def whole(
+def places_without_deletion(
     cluster: Cluster, injector: TailFaultInjector, places: Sequence[tuple[str, int]], again: Sequence[FromEarliest]
 ) -> set[tuple[str, int]]:
     """Partitions of which nothing was deleted."""
@@ -199,7 +203,7 @@ def live_with_transactions(
     cluster.want_topic(COPY, 1, 2, min_insync_replicas="2", **copy_configs)
     for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
         cluster.want_topic(name, 1, 3, min_insync_replicas="2", cleanup_policy="compact", segment_bytes="65536")
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     ledger = Ledger()
     source = Producer(cluster, history, "s", SOURCE, 0, 200)
     workers = [Transactor(cluster, ledger, f"t{n}", f"id-{n}", kind) for n in "abc"]
@@ -216,15 +220,17 @@ def live_with_transactions(
     injector.run(faults_s)
     for reader in again:
         reader.deletes = 0
-    cluster.until(
-        lambda: injector.ended() and cluster.settled(), RECOVERY_S_MAX, "all replicas in sync after the last fault"
+    cluster.run_until(
+        lambda: injector.is_ended() and cluster.is_settled(),
+        RECOVERY_S_MAX,
+        "all replicas in sync after the last fault",
     )
     before = ledger.commits
-    cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to continue after the last fault")
+    cluster.run_until(lambda: ledger.commits > before + 3, 30, "transactions to continue after the last fault")
     exactly_once.wind_down(cluster, source, [*workers, carrier], readers, places)
-    judge_passes(cluster, again, whole(cluster, injector, moved, again))
-    cluster.archive.agrees()
-    judge(cluster, ledger, readers)
+    judge_passes(cluster, again, places_without_deletion(cluster, injector, moved, again))
+    cluster.archive.check_logs()
+    verify(cluster, ledger, readers)
     exactly_once.logs_agree_but_for_compaction(cluster)
     world.reached["transactions committed"] += ledger.commits
     world.reached["transactions aborted"] += ledger.aborts

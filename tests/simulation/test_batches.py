@@ -44,26 +44,26 @@ def dies_after(made: Cluster, wrote: type[MetadataRecord]) -> None:
 def a_topic_is_created(seed: int) -> None:
     made = cluster(seed)
     made.want_topic("first", 1, 3)
-    made.until(made.settled, 30, "the beginning")
+    made.run_until(made.is_settled, 30, "the beginning")
     made.want_topic("t", PARTITIONS, 3)
     dies_after(made, TopicCreated)
-    made.until(made.settled, 60, "everything in step")
+    made.run_until(made.is_settled, 60, "everything in step")
     topic = made.image.topic_named("t")
     assert topic is not None
-    made.until(lambda: topic.ready, 20, "the topic to be shown")
+    made.run_until(lambda: topic.ready, 20, "the topic to be shown")
     assert sorted(topic.partitions) == list(range(PARTITIONS))
 
 
 def a_broker_dies(seed: int) -> None:
     made = cluster(seed)
     made.want_topic("t", PARTITIONS, 3, min_insync_replicas="1")
-    made.until(made.settled, 30, "the beginning")
+    made.run_until(made.is_settled, 30, "the beginning")
     made.brokers[1].kill()
     dies_after(made, BrokerDown)
     led = lambda: all(p.leader in (2, 3) and 1 not in p.isr_ids for _, _, p in made.image.each_partition())  # noqa: E731
-    made.until(led, 60, "leaders among the living")
+    made.run_until(led, 60, "leaders among the living")
     made.brokers[1].start()
-    made.until(made.settled, 60, "everything in step")
+    made.run_until(made.is_settled, 60, "everything in step")
     logs_agree(made)
 
 

@@ -32,16 +32,16 @@ def counted_fetches(patch: pytest.MonkeyPatch) -> Iterator[list[tuple[bool, Send
     sent: list[tuple[bool, SendFetch]] = []
     send = FetcherManager._send
 
-    def counted(fetchers: FetcherManager, fetcher: LeaderFetcher, fetch: SendFetch) -> None:
+    def record_and_send(fetchers: FetcherManager, fetcher: LeaderFetcher, fetch: SendFetch) -> None:
         sent.append((fetcher.catching_up, fetch))
         send(fetchers, fetcher, fetch)
 
     with patch.context() as patched:
-        patched.setattr(FetcherManager, "_send", counted)
+        patched.setattr(FetcherManager, "_send", record_and_send)
         yield sent
 
 
-def containing(sent: list[tuple[bool, SendFetch]], tp: TopicPartition, *, catching_up: bool) -> int:
+def count_fetches_of(sent: list[tuple[bool, SendFetch]], tp: TopicPartition, *, catching_up: bool) -> int:
     return sum(kind is catching_up and any(p.tp == tp for p in fetch.partitions) for kind, fetch in sent)
 
 
@@ -53,16 +53,18 @@ def test_a_restarted_replica_catches_up_and_keeps_its_isr_while_it_is_idle(
     scene = Scene(seed, 1, SMALL)
     leader, follower = scene.pair()
     follower.kill()
-    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
     texts = [f"{i:0300}" for i in range(30)]
     scene.write(*texts)
     earlier = len(leader.broker.fetch_sessions)  # that of the killed broker
     with counted_fetches(monkeypatch) as sent:
         follower.start()
-        scene.cluster.until(lambda: len(scene.state.isr) == 2, 20, "a complete ISR")
+        scene.cluster.run_until(lambda: len(scene.state.isr) == 2, 20, "a complete ISR")
         scene.pass_ms(1_000)
-        assert containing(sent, scene.tp, catching_up=True) > 5
-        assert containing(sent, scene.tp, catching_up=False) <= 3, "it changes the connection once it has all records"
+        assert count_fetches_of(sent, scene.tp, catching_up=True) > 5
+        assert count_fetches_of(sent, scene.tp, catching_up=False) <= 3, (
+            "it changes the connection once it has all records"
+        )
         (ended,) = [fetch for kind, fetch in sent if kind and fetch.forgotten]
         assert ended.forgotten == (scene.tp,) and not ended.partitions
         before = scene.state
@@ -79,15 +81,15 @@ def test_acknowledgements_do_not_wait_for_a_replica_that_catches_up(seed: int, m
     leader, follower = scene.pair()
     respond = FetcherManager._on_response
 
-    def late(fetchers: FetcherManager, fetcher: LeaderFetcher, frame: Any) -> None:
+    def respond_late(fetchers: FetcherManager, fetcher: LeaderFetcher, frame: Any) -> None:
         if fetcher.catching_up:
             fetchers.loop.call_later(STALL_MS, lambda now: respond(fetchers, fetcher, frame))
         else:
             respond(fetchers, fetcher, frame)
 
-    monkeypatch.setattr(FetcherManager, "_on_response", late)
+    monkeypatch.setattr(FetcherManager, "_on_response", respond_late)
     old = TopicPartition(scene.cluster.want_topic("old", 1, 2), 0)
-    scene.cluster.until(scene.cluster.settled, 30, "the second topic")
+    scene.cluster.run_until(scene.cluster.is_settled, 30, "the second topic")
 
     def isr_of_old() -> tuple[int, ...]:
         state = scene.cluster.image.partition(old)
@@ -96,12 +98,12 @@ def test_acknowledgements_do_not_wait_for_a_replica_that_catches_up(seed: int, m
 
     follower.kill()
     alone = (leader.broker_id,)
-    scene.cluster.until(lambda: scene.state.isr_ids == isr_of_old() == alone, 10, "smaller ISRs")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == isr_of_old() == alone, 10, "smaller ISRs")
     scene.pass_ms(300)  # the leader applies its new role
     for n in range(30):
         assert scene.send(leader.broker_id, f"{n:0300}", acks=1, topic="old") == 0
     follower.start()
-    scene.cluster.until(lambda: len(scene.state.isr) == 2, 60, "a complete ISR of the live partition")
+    scene.cluster.run_until(lambda: len(scene.state.isr) == 2, 60, "a complete ISR of the live partition")
     scene.pass_ms(2 * STALL_MS)  # its first fetch, which has put it into the ISR, is answered together with old records
     began_us = scene.world.now_us
     texts = [f"{i}" for i in range(20)]
@@ -121,13 +123,13 @@ def test_a_replica_that_stays_behind_leaves_the_connection_of_the_others(
     scene.write("a")
     leader, follower = scene.pair()
     scene.cluster.network.cut.add((follower.name, leader.name))
-    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
     texts = [f"{i:0900}" for i in range(2 * BEHIND_RESPONSES_MAX)]
     scene.write(*texts)
     with counted_fetches(monkeypatch) as sent:
         scene.heal()
-        scene.cluster.until(lambda: len(scene.state.isr) == 2, 30, "a complete ISR")
-    assert containing(sent, scene.tp, catching_up=True) > BEHIND_RESPONSES_MAX // 2
+        scene.cluster.run_until(lambda: len(scene.state.isr) == 2, 30, "a complete ISR")
+    assert count_fetches_of(sent, scene.tp, catching_up=True) > BEHIND_RESPONSES_MAX // 2
     assert scene.end() == ["a", *texts]
 
 
@@ -135,12 +137,12 @@ def catch_up_on_busy_cores(seed: int, min_insync: int, *, producing: bool) -> in
     """Sum of the pauses in ms until a replica has caught up. All event loops wait for a core all the time."""
     scene = Scene(seed, min_insync, {**SMALL, "replica.fetch.wait.max.ms": "50"})
     other = scene.cluster.want_topic("live", 1, 1)
-    scene.cluster.until(scene.cluster.settled, 30, "the second topic")
+    scene.cluster.run_until(scene.cluster.is_settled, 30, "the second topic")
     texts = [f"{i:0900}" for i in range(60)]
     leader, follower = scene.pair()
     scene.write("first")
     scene.cluster.network.cut.add((follower.name, leader.name))
-    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
     for text in texts:
         assert scene.send(leader.broker_id, text, acks=1) == 0
     state = scene.cluster.image.partition(TopicPartition(other, 0))
@@ -178,7 +180,7 @@ def outrun_replica(seed: int) -> int:
     scene = Scene(seed, 1, settings)
     leader, follower = scene.pair()
     scene.cluster.network.cut.add((follower.name, leader.name))
-    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
     for node in scene.cluster.brokers.values():
         node.thread_times = busy_thread(scene.world, lambda: 100)
     texts = [f"{i:0900}" for i in range(60)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from brokerd.cluster.znodes import BROKERS
-from tests.simulation.costs import LACKS_EPOCH, counted
+from tests.simulation.costs import LACKS_EPOCH, count_comparisons
 from tests.simulation.scene import Scene
 from tests.simulation.world import S
 
@@ -87,7 +87,7 @@ def test_r3_a_follower_without_the_leaders_epoch_truncates_by_its_own_epochs(see
     b.resume()
     scene.until_leads(b.broker_id)
     scene.write("b, fourth epoch", acks=1)
-    with counted(scene.world):
+    with count_comparisons(scene.world):
         a.start()
         assert scene.end() == ["both", "a, first epoch", "b, second epoch", "b, again", "b, fourth epoch"]
     assert scene.world.reached[LACKS_EPOCH], "the follower has the epoch that the leader names"
@@ -106,12 +106,12 @@ def test_r8_a_broker_that_lost_its_session_registers_and_joins_the_isr_again(see
     first = isr_member()
     ensemble.expire(node.store.zk_session)
     assert isr_member() == 0
-    scene.cluster.until(lambda: isr_member() > first, 20, "the new registration")
+    scene.cluster.run_until(lambda: isr_member() > first, 20, "the new registration")
     second, session = isr_member(), node.store.zk_session
-    scene.cluster.until(scene.cluster.settled, 20, "everything in step")
+    scene.cluster.run_until(scene.cluster.is_settled, 20, "everything in step")
     node.kill()
     node.start()
-    scene.cluster.until(
+    scene.cluster.run_until(
         lambda: isr_member() > second, 2, "the registration to be taken over while the old session is open"
     )
     third = isr_member()
@@ -130,7 +130,7 @@ def test_r10_an_emptied_replica_joins_no_isr_before_it_has_caught_up(seed: int) 
     scene.pass_ms(1_500)  # the follower's checkpoint has its records
     keeper, emptied = scene.pair()
     emptied.freeze()
-    scene.cluster.until(lambda: set(scene.state.isr_ids) == {keeper.broker_id}, 20, "the ISR without it")
+    scene.cluster.run_until(lambda: set(scene.state.isr_ids) == {keeper.broker_id}, 20, "the ISR without it")
     controller = scene.cluster.controllers[0]
     controller.freeze()  # proposals of the leader stay in flight from here on
     emptied.resume()
@@ -140,7 +140,7 @@ def test_r10_an_emptied_replica_joins_no_isr_before_it_has_caught_up(seed: int) 
     keeper.freeze()  # so that it cannot catch up quickly
     emptied.start()
     controller.resume()
-    scene.cluster.until(
+    scene.cluster.run_until(
         lambda: scene.cluster.image.broker_epoch(emptied.broker_id) == emptied.broker.membership.broker_epoch,
         20,
         "its new registration",

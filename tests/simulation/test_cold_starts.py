@@ -44,7 +44,7 @@ class Rows:
 TIMEOUT_MS = 30_000
 
 
-def created(seed: int) -> str:
+def create_first_topic(seed: int) -> str:
     """The error and message of the response to the first CreateTopics; empty if the topic was created."""
     world = World(seed)
     cluster = Cluster(world, brokers=1, controllers=1)
@@ -60,17 +60,17 @@ def created(seed: int) -> str:
 
     def on_response(response: Any) -> None:
         if response is None:
-            client.later(send_request, world.between(0, 5))
+            client.call_later(send_request, world.between(0, 5))
         else:
             responses.append(response.topics[0])
 
     client.enter(send_request)
-    cluster.until(lambda: bool(responses), 60, "a response")
+    cluster.run_until(lambda: bool(responses), 60, "a response")
     if not responses[0].error_code:
-        cluster.until(lambda: cluster.image.topic_named("first") is not None, 10, "the topic")
+        cluster.run_until(lambda: cluster.image.topic_named("first") is not None, 10, "the topic")
     return f"{responses[0].error_code} {responses[0].error_message}" if responses[0].error_code else ""
 
 
 def test_the_first_request_of_a_new_cluster_is_carried_out() -> None:
-    rejected = Counter(filter(None, map(created, SEEDS)))
+    rejected = Counter(filter(None, map(create_first_topic, SEEDS)))
     assert not rejected, f"of {len(SEEDS)} first requests {rejected.total()} were rejected: {rejected}"

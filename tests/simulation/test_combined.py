@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation import test_bites as bites
+from tests.simulation import test_mutations as mutations
 from tests.simulation import test_route_changes as route_changes
 from tests.simulation.combined import live
 from tests.simulation.detection import expect_detection
@@ -23,13 +23,13 @@ FAULTS_S = 5
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, faults_s=FAULTS_S, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_rules_of_all_loads_hold_together(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 50, "too few acknowledgements: the run shows nothing"
 
@@ -37,7 +37,7 @@ def test_the_rules_of_all_loads_hold_together(seed: int) -> None:
 def test_the_sample_has_every_load() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "records carried",
         "generations of classic",
@@ -63,10 +63,10 @@ def test_the_sample_has_every_load() -> None:
 @pytest.mark.parametrize(
     ("mutation", "first"),
     [
-        (bites.the_high_watermark_is_the_leaders_log_end_offset, 5),
-        (bites.read_committed_goes_to_the_high_watermark, 1),
+        (mutations.the_high_watermark_is_the_leaders_log_end_offset, 5),
+        (mutations.read_committed_goes_to_the_high_watermark, 1),
         (route_changes.records_of_aborted_transactions_are_routed, 5),
-        (bites.a_producer_is_never_fenced, 13),
+        (mutations.a_producer_is_never_fenced, 13),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

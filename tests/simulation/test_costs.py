@@ -21,15 +21,15 @@ def test_events_of_a_busy_process_wait_and_arrivals_precede_timers() -> None:
     node = Node(world, "node")
     seen: list[tuple[str, int]] = []
 
-    def work(name: str, cost_us: int = 0) -> None:
+    def spend_and_record(name: str, cost_us: int = 0) -> None:
         seen.append((name, world.now_us // MS))
         world.spend(cost_us)
 
-    node.post(1 * MS, lambda: work("long", 10 * MS))
-    node.post(2 * MS, lambda: work("timer"), timer=True)
-    node.post(3 * MS, lambda: work("first", 4 * MS))
-    node.post(4 * MS, lambda: work("second"))
-    node.post(30 * MS, lambda: work("later"))
+    node.post(1 * MS, lambda: spend_and_record("long", 10 * MS))
+    node.post(2 * MS, lambda: spend_and_record("timer"), timer=True)
+    node.post(3 * MS, lambda: spend_and_record("first", 4 * MS))
+    node.post(4 * MS, lambda: spend_and_record("second"))
+    node.post(30 * MS, lambda: spend_and_record("later"))
     world.run(1 * S)
     assert seen == [("long", 1), ("first", 11), ("second", 15), ("timer", 15), ("later", 30)]
 
@@ -110,13 +110,13 @@ def opened_on_a_slow_disk(seed: int) -> tuple[int, list[str]]:
     node.power_cut()
     node.slow_until_us = scene.world.now_us + SECONDS * S
     node.start()
-    scene.cluster.until(lambda: scene.tp in node.broker.replica_manager.hosted, 30, "the log to be open")
+    scene.cluster.run_until(lambda: scene.tp in node.broker.replica_manager.hosted, 30, "the log to be open")
     opened_at = node.broker.replica_manager.hosted[scene.tp].log.start_offset
     scene.pass_ms(SECONDS * 1_000)
-    scene.cluster.until(lambda: scene.leads_now(node), 30, "the broker to lead")
+    scene.cluster.run_until(lambda: scene.leads_now(node), 30, "the broker to lead")
     node.power_cut()
     node.start()
-    scene.cluster.until(lambda: scene.leads_now(node), 30, "the broker to lead again")
+    scene.cluster.run_until(lambda: scene.leads_now(node), 30, "the broker to lead again")
     scene.pass_ms(300)
     scene.write("after")
     return opened_at, scene.end()
@@ -131,12 +131,12 @@ def test_a_log_that_ends_below_its_flushed_start_opens_without_waiting(seed: int
 
 
 def test_a_flush_of_the_lowered_start_on_the_event_loop_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    def waiting(self: StoredLogStart) -> None:
+    def mutated_lower(self: StoredLogStart) -> None:
         self.write()
         flush = self.plan()
         assert flush is not None
         flush.run()
 
-    monkeypatch.setattr(StoredLogStart, "lower", waiting)
+    monkeypatch.setattr(StoredLogStart, "lower", mutated_lower)
     with pytest.raises(Violation, match="one iteration of its event loop"):
         opened_on_a_slow_disk(LOST_BELOW_THE_START[0])

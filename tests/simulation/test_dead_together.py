@@ -20,7 +20,7 @@ def test_the_first_broker_to_restart_leads_with_all_acknowledged_records(seed: i
     scene.write(*WRITTEN)
     for node in scene.cluster.brokers.values():
         node.kill()
-    scene.cluster.until(lambda: scene.state.leader == NO_LEADER, 2, "all brokers to be declared dead")
+    scene.cluster.run_until(lambda: scene.state.leader == NO_LEADER, 2, "all brokers to be declared dead")
     assert set(scene.state.isr_ids) == {1, 2, 3}
     first = 1 + seed % 3
     scene.cluster.brokers[first].start()
@@ -38,11 +38,11 @@ def test_the_last_isr_member_is_waited_for(seed: int) -> None:
     others = [b for b in (1, 2, 3) if b != last]
     for b in others:
         scene.cluster.brokers[b].kill()
-    scene.cluster.until(lambda: scene.state.isr_ids == (last,), 2, "one ISR member to be left")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (last,), 2, "one ISR member to be left")
     scene.pass_ms(300)
     scene.write("alone")
     scene.cluster.brokers[last].kill()
-    scene.cluster.until(lambda: scene.state.leader == NO_LEADER, 2, "the last broker to be declared dead")
+    scene.cluster.run_until(lambda: scene.state.leader == NO_LEADER, 2, "the last broker to be declared dead")
     for b in others:
         scene.cluster.brokers[b].start()
     scene.pass_ms(8_000)

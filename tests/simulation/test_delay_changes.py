@@ -23,13 +23,13 @@ SEEDS_MAX = 12
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_delayed_record_arrives_once_in_topics_that_grow(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -37,7 +37,7 @@ def test_each_delayed_record_arrives_once_in_topics_that_grow(seed: int) -> None
 def test_the_sample_has_growth_and_changed_configs() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in ("topic grows", f"config changed: {FRONT}", "delayed batch", "delayed batch not accepted"):
         assert reached[state] > 5, f"{state}: {reached}"
 

@@ -1,6 +1,6 @@
 """A broker starts on a log that has lost acknowledged records, and waits for ZooKeeper longer than the interval of high watermark checkpoints.
 
-Only the checkpoints of the last run show the loss: the log ends at a batch boundary, as if the later batches had never been written. test_bites
+Only the checkpoints of the last run show the loss: the log ends at a batch boundary, as if the later batches had never been written. test_mutations
 removes the rule that keeps these checkpoints until the metadata is loaded.
 """
 
@@ -31,7 +31,7 @@ def start_without_zookeeper(scene: Scene, node: BrokerNode) -> None:
     scene.pass_ms(3 * INTERVAL_MS)
     assert not node.broker.replica_manager.replica_opening.registration_possible
     node.store.heal()
-    scene.cluster.until(lambda: scene.cluster.image.alive(node.broker_id), 20, "its registration")
+    scene.cluster.run_until(lambda: scene.cluster.image.alive(node.broker_id), 20, "its registration")
 
 
 def test_a_truncated_log_does_not_lead_after_a_delayed_start(seed: int) -> None:
@@ -43,7 +43,7 @@ def test_a_truncated_log_does_not_lead_after_a_delayed_start(seed: int) -> None:
     scene.pass_ms(3 * INTERVAL_MS)  # the high watermark after the last record is checkpointed
     keeper.kill()
     loser.kill()
-    scene.cluster.until(lambda: not scene.cluster.image.live_brokers(), 20, "both deaths in the metadata log")
+    scene.cluster.run_until(lambda: not scene.cluster.image.live_brokers(), 20, "both deaths in the metadata log")
     truncate(loser, size)
     start_without_zookeeper(scene, loser)
     scene.pass_ms(2_000)

@@ -31,13 +31,13 @@ SEEDS_MAX = 20
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_delayed_record_arrives_once_and_never_early(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -45,7 +45,7 @@ def test_each_delayed_record_arrives_once_and_never_early(seed: int) -> None:
 def test_the_sample_sends_batches_again_and_cancels_records() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in ("delayed batch", "delayed record sent again", "delayed record cancelled", "truncation by epoch"):
         assert reached[state] >= len(SEEDS), f"{state}: {reached[state]}"
     assert reached["metric of delayed messages"] > 3, "the metrics were compared"
@@ -66,21 +66,21 @@ def a_new_leader_ignores_the_journal(patch: pytest.MonkeyPatch) -> None:
 def unconfirmed_entries_are_not_sent_again(patch: pytest.MonkeyPatch) -> None:
     state = JournalReplay.state
 
-    def without(self: JournalReplay, log_start: int) -> JournalState:
+    def mutated_state(self: JournalReplay, log_start: int) -> JournalState:
         return replace(state(self, log_start), unconfirmed=())
 
-    patch.setattr(JournalReplay, "state", without)
+    patch.setattr(JournalReplay, "state", mutated_state)
 
 
 def each_leader_is_another_producer(patch: pytest.MonkeyPatch) -> None:
     batch = TransferLane._batch
     numbers = count(1 << 40)
 
-    def renamed(self: TransferLane, entry: Any, now: Any) -> bytes | None:
+    def mutated_batch(self: TransferLane, entry: Any, now: Any) -> bytes | None:
         producer = ProducerIdentity(self.__dict__.setdefault("own", next(numbers)), 0)
         return batch(self, TransferEntry(producer, entry.base_sequence, entry.offsets), now)
 
-    patch.setattr(TransferLane, "_batch", renamed)
+    patch.setattr(TransferLane, "_batch", mutated_batch)
 
 
 def records_are_due_early(patch: pytest.MonkeyPatch) -> None:
@@ -91,20 +91,20 @@ def records_are_due_early(patch: pytest.MonkeyPatch) -> None:
 def tombstones_are_ignored(patch: pytest.MonkeyPatch) -> None:
     handle = DelaySchedule.handle
 
-    def ignoring(self: DelaySchedule, event: Any, now_ms: int) -> Any:
+    def mutated_handle(self: DelaySchedule, event: Any, now_ms: int) -> Any:
         return [] if isinstance(event, TombstoneAppended) else handle(self, event, now_ms)
 
-    patch.setattr(DelaySchedule, "handle", ignoring)
+    patch.setattr(DelaySchedule, "handle", mutated_handle)
 
 
 def equal_times_are_reversed(patch: pytest.MonkeyPatch) -> None:
     tick = DelaySchedule._tick
 
-    def reversed_(self: DelaySchedule, room: int, now_ms: int) -> list[delay_schedule.DelayEffect]:
+    def mutated_tick(self: DelaySchedule, room: int, now_ms: int) -> list[delay_schedule.DelayEffect]:
         effects = tick(self, room, now_ms)
         return [Due(e.offsets[::-1]) if isinstance(e, Due) else e for e in effects]
 
-    patch.setattr(DelaySchedule, "_tick", reversed_)
+    patch.setattr(DelaySchedule, "_tick", mutated_tick)
 
 
 def waiting_records_do_not_keep_the_log(patch: pytest.MonkeyPatch) -> None:
@@ -131,23 +131,23 @@ def transferred_records_of_an_indexed_segment_are_forgotten(patch: pytest.Monkey
 
 
 def records_of_an_index_stay_in_memory(patch: pytest.MonkeyPatch) -> None:
-    def added(self: StoredDelays, index: DelayIndex, near_until: int) -> bool:
+    def mutated_replace(self: StoredDelays, index: DelayIndex, near_until: int) -> bool:
         self.add_segment(PendingSegment(index, near_until))
         return True
 
-    patch.setattr(StoredDelays, "replace", added)
+    patch.setattr(StoredDelays, "replace", mutated_replace)
 
 
 def a_bucket_that_is_being_read_does_not_delay_later_ones(patch: pytest.MonkeyPatch) -> None:
     tick = DelaySchedule._tick
 
-    def hasty(self: DelaySchedule, room: int, now_ms: int) -> list[delay_schedule.DelayEffect]:
+    def mutated_tick(self: DelaySchedule, room: int, now_ms: int) -> list[delay_schedule.DelayEffect]:
         loading, self._loading = self._loading, {}
         effects = tick(self, room, now_ms)
         self._loading.update(loading)
         return effects
 
-    patch.setattr(DelaySchedule, "_tick", hasty)
+    patch.setattr(DelaySchedule, "_tick", mutated_tick)
 
 
 @pytest.mark.parametrize(

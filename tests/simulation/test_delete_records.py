@@ -1,4 +1,4 @@
-"""DeleteRecords is answered when the deletion survives a power failure of every replica. test_bites removes the rules."""
+"""DeleteRecords is answered when the deletion survives a power failure of every replica. test_mutations removes the rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WRITTEN = [f"r{i}" for i in range(12)]
 
 def restart(scene: Scene, node: BrokerNode) -> None:
     node.start()
-    scene.cluster.until(lambda: scene.leads_now(node), 30, "the restarted broker to lead")
+    scene.cluster.run_until(lambda: scene.leads_now(node), 30, "the restarted broker to lead")
     scene.pass_ms(300)
 
 
@@ -35,7 +35,7 @@ def test_a_power_failure_of_all_replicas_brings_no_deleted_record_back(seed: int
     scene.pass_ms(4_000)
     for node in nodes:
         node.start()
-    scene.cluster.until(scene.cluster.settled, 60, "all replicas in sync")
+    scene.cluster.run_until(scene.cluster.is_settled, 60, "all replicas in sync")
     scene.write("after")
     assert readable(scene) == [*((i, f"r{i}") for i in range(8, 12)), (12, "after")]
 
@@ -78,12 +78,12 @@ def test_a_follower_whose_next_records_are_deleted_knows_their_producers(seed: i
     leader, follower = scene.pair()
     scene.write("r0")
     follower.kill()
-    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without the follower")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without the follower")
     assert scene.send(leader.broker_id, "a", producer=(7, 0)) == ErrorCode.NONE
     assert scene.send(leader.broker_id, "b", producer=(7, 1)) == ErrorCode.NONE
     assert scene.delete_below(3, timeout_ms=2_000)[1] == 3
     follower.start()
-    scene.cluster.until(scene.cluster.settled, 60, "the follower in the ISR")
+    scene.cluster.run_until(scene.cluster.is_settled, 60, "the follower in the ISR")
     log = follower.broker.replica_manager.hosted[scene.tp].log
     assert (log.start_offset, log.end_offset) == (3, 3)
     leader.kill()

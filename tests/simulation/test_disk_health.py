@@ -40,12 +40,12 @@ class Scene:
         InvariantChecker(self.cluster)
         self.history = History()
         self.cluster.want_topic("t", PARTITIONS, 3, min_insync_replicas="2", flush_messages="1")
-        self.cluster.until(self.cluster.settled, 30, "the beginning")
+        self.cluster.run_until(self.cluster.is_settled, 30, "the beginning")
         self.producers = [Producer(self.cluster, self.history, f"p{i}", "t", i) for i in range(PARTITIONS)]
         self.client = Client(self.cluster, "client")
         self.world.run(self.world.now_us + 3 * S)
 
-    def stored(self, node: BrokerNode, folder: Path) -> set[TopicPartition]:
+    def hosted_in(self, node: BrokerNode, folder: Path) -> set[TopicPartition]:
         return {tp for tp, r in node.broker.replica_manager.hosted.items() if r.log.folder.parent == folder}
 
     def served_without(self, broker_id: int, lost: set[TopicPartition]) -> bool:
@@ -61,27 +61,27 @@ class Scene:
         self.client.enter(
             lambda: self.client.send_request(broker_id, ApiKey.DESCRIBE_LOG_DIRS, 4, request, responses.append)
         )
-        self.cluster.until(lambda: bool(responses), 10, "a response")
+        self.cluster.run_until(lambda: bool(responses), 10, "a response")
         return {r.log_dir: (DiskHealth(r.health), r.probe_ms) for r in responses[0].results}
 
     def end(self) -> None:
-        self.cluster.until(self.cluster.settled, 60, "everything in step")
+        self.cluster.run_until(self.cluster.is_settled, 60, "everything in step")
         for producer in self.producers:
             producer.stopped = True
-        self.cluster.until(lambda: all(p.idle for p in self.producers), 20, "the last acknowledgements")
-        self.cluster.until(self.cluster.level, 60, "everything in step")
+        self.cluster.run_until(lambda: all(p.idle for p in self.producers), 20, "the last acknowledgements")
+        self.cluster.run_until(self.cluster.level, 60, "everything in step")
         logs_agree(self.cluster)
-        self.history.judge(self.cluster)
+        self.history.verify(self.cluster)
 
 
-def hang(seed: int) -> Scene:
+def hang_directory(seed: int) -> Scene:
     """A directory of broker 1 hangs until others lead; after a restart with a working disk its replicas are in sync again."""
     scene = Scene(seed)
     node = scene.cluster.brokers[1]
-    lost = scene.stored(node, DIRS[1])
+    lost = scene.hosted_in(node, DIRS[1])
     assert any((s := scene.cluster.image.partition(tp)) is not None and s.leader == 1 for tp in lost)
     node.disk.hung.add(DIRS[1])
-    scene.cluster.until(lambda: scene.served_without(1, lost), HUNG_MS // 1_000 + 10, "others to lead")
+    scene.cluster.run_until(lambda: scene.served_without(1, lost), HUNG_MS // 1_000 + 10, "others to lead")
     assert not node.broker.stopped
     acks = scene.history.acks
     scene.world.run(scene.world.now_us + 2 * S)
@@ -93,26 +93,26 @@ def hang(seed: int) -> Scene:
     node.disk.hung.clear()
     node.start()
     scene.end()
-    assert scene.stored(node, DIRS[1]) == lost
+    assert scene.hosted_in(node, DIRS[1]) == lost
     return scene
 
 
 def test_a_hung_directory_goes_offline_and_no_record_is_lost() -> None:
-    hang(1)
+    hang_directory(1)
 
 
 def test_the_worlds_detect_a_broker_that_ignores_a_hung_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogDirs, "fail", lambda self, failed, reason: None)
     with pytest.raises((Violation, AssertionError)):
-        hang(1)
+        hang_directory(1)
 
 
 def test_a_broker_whose_only_directory_hangs_stops_and_removes_its_registration() -> None:
     scene = Scene(3)
     node = scene.cluster.brokers[2]
     node.disk.hung.update(DIRS)
-    scene.cluster.until(lambda: node.broker.stopped, HUNG_MS // 1_000 + 10, "its end")
-    scene.cluster.until(
+    scene.cluster.run_until(lambda: node.broker.stopped, HUNG_MS // 1_000 + 10, "its end")
+    scene.cluster.run_until(
         lambda: all(s.leader in (1, 3) for _, _, s in scene.cluster.image.each_partition()), 2, "others to lead at once"
     )
     node.kill()

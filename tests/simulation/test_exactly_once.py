@@ -15,13 +15,13 @@ SEEDS = (1, 2, 3, 28)
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_simulation_with_transactions_keeps_the_invariants(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 50, "too few acknowledgements: the run shows nothing"
 
@@ -29,7 +29,7 @@ def test_a_simulation_with_transactions_keeps_the_invariants(seed: int) -> None:
 def test_the_sample_reaches_difficult_transaction_states() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "zombie producer fenced",
         "transaction left to its time-out",

@@ -20,20 +20,20 @@ class FetchRequestCounter:
         self.sent: list[SendFetch] = []
         send = FetcherManager._send
 
-        def counted(fetchers: FetcherManager, source: LeaderFetcher, fetch: SendFetch) -> Any:
+        def record_and_send(fetchers: FetcherManager, source: LeaderFetcher, fetch: SendFetch) -> Any:
             self.sent.append(fetch)
             return send(fetchers, source, fetch)
 
-        patch.setattr(FetcherManager, "_send", counted)
+        patch.setattr(FetcherManager, "_send", record_and_send)
 
 
 @pytest.fixture
-def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
+def lasting_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions that last: the simulation otherwise drops all of them every few seconds."""
     monkeypatch.setattr("tests.simulation.cluster.SESSIONS_LAST_US", (1 << 60, 1 << 60))
 
 
-@pytest.mark.usefixtures("lasting")
+@pytest.mark.usefixtures("lasting_sessions")
 def test_an_idle_partition_is_in_no_fetch_request_and_keeps_its_isr(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = FetchRequestCounter(monkeypatch)
     scene = Scene(1, 2, LAG, brokers=3)  # with two followers, the new high watermark reaches one of them late
@@ -52,14 +52,14 @@ def test_an_idle_partition_is_in_no_fetch_request_and_keeps_its_isr(monkeypatch:
     assert scene.end() == ["a", "b", "c"]
 
 
-@pytest.mark.usefixtures("lasting")
+@pytest.mark.usefixtures("lasting_sessions")
 def test_a_follower_without_fetches_leaves_the_isr_although_its_session_exists() -> None:
     scene = Scene(2, 1, LAG)
     scene.write("a")
     leader, follower = scene.pair()
     sessions = len(leader.broker.fetch_sessions)
     scene.cluster.network.cut.add((follower.name, leader.name))
-    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
     assert len(leader.broker.fetch_sessions) == sessions == 1
     scene.cluster.network.cut.clear()
     scene.write("b")

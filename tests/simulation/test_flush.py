@@ -19,13 +19,13 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.world import MS, S, World
 
 
-def story(seed: int, brokers: int, cuts: int = 3, **configs: str) -> History:
+def run_power_cuts(seed: int, brokers: int, cuts: int = 3, **configs: str) -> History:
     """Producers with acks=all; every broker loses power at the same moment, several times. Raises Violation."""
     world = World(seed)
     cluster = Cluster(world, brokers=brokers, controllers=1)
     InvariantChecker(cluster)
     cluster.want_topic("kept", 2, brokers, min_insync_replicas="2" if brokers > 1 else "1", **configs)
-    cluster.until(cluster.settled, 30, "the beginning")
+    cluster.run_until(cluster.is_settled, 30, "the beginning")
     history = History()
     producers = [Producer(cluster, history, f"p{i}{n}", "kept", i) for i in (0, 1) for n in "ab"]
     for _ in range(cuts):
@@ -35,13 +35,13 @@ def story(seed: int, brokers: int, cuts: int = 3, **configs: str) -> History:
         world.run(world.now_us + world.between(0, 5 * S))
         for node in cluster.brokers.values():
             node.start()
-        cluster.until(cluster.settled, 60, "everything in step")
+        cluster.run_until(cluster.is_settled, 60, "everything in step")
     for producer in producers:
         producer.stopped = True
-    cluster.until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
-    cluster.until(cluster.level, 60, "everything in step")
+    cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
+    cluster.run_until(cluster.level, 60, "everything in step")
     logs_agree(cluster)
-    history.judge(cluster)
+    history.verify(cluster)
     return history
 
 
@@ -52,7 +52,7 @@ def story(seed: int, brokers: int, cuts: int = 3, **configs: str) -> History:
 def test_acknowledged_records_survive_a_power_cut_of_all_brokers(
     seed: int, brokers: int, requested: dict[str, str]
 ) -> None:
-    history = story(seed, brokers, **requested)
+    history = run_power_cuts(seed, brokers, **requested)
     assert history.acks > 50
 
 
@@ -61,14 +61,14 @@ def test_without_the_flush_a_record_is_lost(brokers: int, monkeypatch: pytest.Mo
     """The test above can fail: with acknowledgements before the flush, some seed loses a record."""
     monkeypatch.setattr(Flushing, "acknowledgeable_end", property(lambda self: self._log.end_offset))
 
-    def lost(seed: int) -> bool:
+    def loses_record(seed: int) -> bool:
         try:
-            story(seed, brokers, flush_messages="1")
+            run_power_cuts(seed, brokers, flush_messages="1")
         except Violation:
             return True
         return False
 
-    assert any(lost(seed) for seed in range(1, 20))
+    assert any(loses_record(seed) for seed in range(1, 20))
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
@@ -77,7 +77,7 @@ def test_acks_1_waits_for_the_leaders_own_disk(seed: int) -> None:
     world = World(seed)
     cluster = Cluster(world, brokers=1, controllers=1)
     topic_id = cluster.want_topic("t", 1, 1, flush_messages="1")
-    cluster.until(cluster.settled, 30, "the beginning")
+    cluster.run_until(cluster.is_settled, 30, "the beginning")
     clients = [Client(cluster, f"c{i}") for i in range(20)]
     acknowledged: list[bytes] = []
 
@@ -104,10 +104,10 @@ def test_acks_1_waits_for_the_leaders_own_disk(seed: int) -> None:
     assert len(acknowledged) > 5 * flushes > 0
     node.power_cut()
     node.start()
-    cluster.until(cluster.settled, 30, "the broker again")
+    cluster.run_until(cluster.is_settled, 30, "the broker again")
     tp = TopicPartition(topic_id, 0)
     hosted = node.broker.replica_manager.hosted
-    cluster.until(
+    cluster.run_until(
         lambda: tp in hosted and hosted[tp].leads and hosted[tp].core.serves_latest, 30, "a leader that shows all"
     )
     found = {v for _, v in values(cluster, 1, tp)}
@@ -119,7 +119,7 @@ def test_of_acknowledged_records_fewer_than_flush_messages_can_be_lost() -> None
         world = World(seed)
         cluster = Cluster(world, brokers=1, controllers=1)
         cluster.want_topic("t", 1, 1, flush_messages="10")
-        cluster.until(cluster.settled, 30, "the beginning")
+        cluster.run_until(cluster.is_settled, 30, "the beginning")
         history = History()
         producer = Producer(cluster, history, "p", "t", 0)
         world.run(world.now_us + 3 * S)
@@ -128,7 +128,7 @@ def test_of_acknowledged_records_fewer_than_flush_messages_can_be_lost() -> None
         node.power_cut()
         producer.stopped = True
         node.start()
-        cluster.until(cluster.settled, 30, "the broker again")
+        cluster.run_until(cluster.is_settled, 30, "the broker again")
         replica = next(iter(node.broker.replica_manager.hosted.values()))
         assert acks > 20
         assert acks - replica.log.end_offset < 10
@@ -142,22 +142,22 @@ def test_a_clean_shutdown_survives_a_power_cut_after_it(seed: int, each: int, mo
     world = World(seed)
     cluster = Cluster(world, brokers=1, controllers=1)
     cluster.want_topic("kept", 2, 1, min_insync_replicas="1", segment_bytes="16384")
-    cluster.until(cluster.settled, 30, "the beginning")
+    cluster.run_until(cluster.is_settled, 30, "the beginning")
     history = History()
     producers = [Producer(cluster, history, f"p{i}", "kept", i) for i in (0, 1)]
     world.run(world.now_us + 1 * S)
     for producer in producers:
         producer.stopped = True
-    cluster.until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
+    cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
     node = cluster.brokers[1]
     node.stop()
-    cluster.until(lambda: not node.alive, 60, "the clean stop")
+    cluster.run_until(lambda: not node.alive, 60, "the clean stop")
     node.boot += 1
     node.disk = node.disk.power_cut(world.rng)
     node.start()
     assert node.broker.identity.tail_intact
-    cluster.until(cluster.level, 60, "everything in step")
-    history.judge(cluster)
+    cluster.run_until(cluster.level, 60, "everything in step")
+    history.verify(cluster)
     assert history.acks > 50
     for replica in node.broker.replica_manager.hosted.values():
         assert replica.log.batches_checked == 0, "a clean stop leaves nothing to check"

@@ -20,20 +20,20 @@ from tests.simulation.front_mutations import (
 from tests.simulation.half_changes import live
 from tests.simulation.halves import CHECK, FRONT
 from tests.simulation.run import Outcome, run
-from tests.simulation.test_bites import a_follower_does_not_know_the_producers_of_deleted_records
+from tests.simulation.test_mutations import a_follower_does_not_know_the_producers_of_deleted_records
 
 SEEDS = (1, 2)
 SEEDS_MAX = 12
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_late_repeated_record_is_rejected_with_the_first_decision(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -41,7 +41,7 @@ def test_a_late_repeated_record_is_rejected_with_the_first_decision(seed: int) -
 def test_the_sample_has_growth_changed_configs_and_repeated_records() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for decision in HalfDecision:
         assert reached[f"repeated: {decision.value}"] > 20, f"{decision}: {reached}"
     for state in ("topic grows", f"config changed: {FRONT}", f"config changed: {CHECK}", "repeated: half message"):
@@ -55,28 +55,28 @@ def decided_records_are_deleted_immediately(patch: pytest.MonkeyPatch) -> None:
 def decided_records_are_kept_too_briefly(patch: pytest.MonkeyPatch) -> None:
     deletable = HalfFront._deletable_below
 
-    def hasty(self: HalfFront, now: Now) -> int:
+    def mutated_deletable_below(self: HalfFront, now: Now) -> int:
         return deletable(self, Now(now.mono_ms, now.wall_ms + 8_000))
 
-    patch.setattr(HalfFront, "_deletable_below", hasty)
+    patch.setattr(HalfFront, "_deletable_below", mutated_deletable_below)
 
 
 def a_decision_without_its_message_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     decide = HalfMessages._decide
 
-    def forgetting(self: HalfMessages, event: DecisionAppended) -> Any:
+    def mutated_decide(self: HalfMessages, event: DecisionAppended) -> Any:
         return decide(self, event) if event.half_id in self._undecided else []
 
-    patch.setattr(HalfMessages, "_decide", forgetting)
+    patch.setattr(HalfMessages, "_decide", mutated_decide)
 
 
 def ids_of_decided_messages_are_free(patch: pytest.MonkeyPatch) -> None:
     rejection = HalfMessages.rejection
 
-    def allowing(self: HalfMessages, half_id: bytes, decision: Any, *rest: Any) -> Any:
+    def mutated_rejection(self: HalfMessages, half_id: bytes, decision: Any, *rest: Any) -> Any:
         return None if decision is None and half_id in self._decided else rejection(self, half_id, decision, *rest)
 
-    patch.setattr(HalfMessages, "rejection", allowing)
+    patch.setattr(HalfMessages, "rejection", mutated_rejection)
 
 
 @pytest.mark.parametrize(

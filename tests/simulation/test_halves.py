@@ -27,13 +27,13 @@ SEEDS_MAX = 20
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_half_message_has_the_fate_of_its_first_decision(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -41,7 +41,7 @@ def test_each_half_message_has_the_fate_of_its_first_decision(seed: int) -> None
 def test_the_sample_reaches_every_fate_and_rejects_second_decisions() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for decision in HalfDecision:
         assert reached[f"half message: {decision.value}"] > 5, f"{decision}: {reached}"
         assert reached[f"second decision rejected after {decision.value}"], f"{decision}: {reached}"
@@ -57,31 +57,31 @@ def a_new_leader_ignores_the_journal(patch: pytest.MonkeyPatch) -> None:
 def unconfirmed_entries_are_not_sent_again(patch: pytest.MonkeyPatch) -> None:
     state = JournalReplay.state
 
-    def without(self: JournalReplay, log_start: int) -> JournalState:
+    def mutated_state(self: JournalReplay, log_start: int) -> JournalState:
         return replace(state(self, log_start), unconfirmed=())
 
-    patch.setattr(JournalReplay, "state", without)
+    patch.setattr(JournalReplay, "state", mutated_state)
 
 
 def each_leader_is_another_producer(patch: pytest.MonkeyPatch) -> None:
     batch = TransferLane._batch
     numbers = count(1 << 40)
 
-    def renamed(self: TransferLane, entry: Any, now: Any) -> bytes | None:
+    def mutated_batch(self: TransferLane, entry: Any, now: Any) -> bytes | None:
         producer = ProducerIdentity(self.__dict__.setdefault("own", next(numbers)), 0)
         return batch(self, TransferEntry(producer, entry.base_sequence, entry.offsets), now)
 
-    patch.setattr(TransferLane, "_batch", renamed)
+    patch.setattr(TransferLane, "_batch", mutated_batch)
 
 
 def a_new_leader_loses_the_decisions(patch: pytest.MonkeyPatch) -> None:
     add = HalfFront._add
 
-    def forgetting(self: HalfFront, record: Any, now: Any) -> None:
+    def mutated_add(self: HalfFront, record: Any, now: Any) -> None:
         if self.state is not FrontState.RECORDS or all(name != "x-half" for name, _ in record.headers):
             add(self, record, now)
 
-    patch.setattr(HalfFront, "_add", forgetting)
+    patch.setattr(HalfFront, "_add", mutated_add)
 
 
 def rolled_back_messages_are_delivered(patch: pytest.MonkeyPatch) -> None:
@@ -100,10 +100,10 @@ def second_decisions_are_accepted(patch: pytest.MonkeyPatch) -> None:
 def records_that_are_not_stable_are_ignored(patch: pytest.MonkeyPatch) -> None:
     handle = HalfMessages.handle
 
-    def ignoring(self: HalfMessages, event: Any, now_ms: int) -> Any:
+    def mutated_handle(self: HalfMessages, event: Any, now_ms: int) -> Any:
         return [] if isinstance(event, HalfPending) else handle(self, event, now_ms)
 
-    patch.setattr(HalfMessages, "handle", ignoring)
+    patch.setattr(HalfMessages, "handle", mutated_handle)
 
 
 def expired_messages_stay_undecided(patch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from tests.simulation.clients import Producer
 from tests.simulation.cluster import Cluster
 from tests.simulation.detection import expect_detection
 from tests.simulation.disk import SimDisk
-from tests.simulation.earliest import FromEarliest, judge
+from tests.simulation.earliest import FromEarliest, verify
 from tests.simulation.run import Live, Outcome, run
 from tests.simulation.tailmoves import TailMove, TailWatch
 from tests.simulation.tails import early, early_with_transactions
@@ -40,7 +40,7 @@ from tests.simulation.world import S, World
 TOPIC = "moved"
 
 
-class HandedOver:
+class HandoverScene:
     """A partition with two replicas that was handed over to the two other brokers. A reader reads it from the earliest offset all the time."""
 
     def __init__(self, seed: int, **configs: str) -> None:
@@ -52,7 +52,7 @@ class HandedOver:
         TailWatch(self.cluster)
         self.cluster.archive = Archive(self.cluster, (TOPIC,))
         topic_id = self.cluster.want_topic(TOPIC, 1, 2, min_insync_replicas="2", segment_bytes="4096", **configs)
-        self.cluster.until(self.cluster.settled, 30, "the cluster's beginning")
+        self.cluster.run_until(self.cluster.is_settled, 30, "the cluster's beginning")
         self.tp = TopicPartition(topic_id, 0)
         self.producer = Producer(self.cluster, self.history, "p", TOPIC, 0, 40)
         self.reader = FromEarliest(self.cluster, "e", (TOPIC, 0))
@@ -61,7 +61,7 @@ class HandedOver:
         self.new = tuple(b for b in self.cluster.brokers if b not in self.old)
         self.move = TailMove(self.cluster, self.tp, "moved-0", self.new, 1, early=True)
         self.move.gives_up = False
-        self.cluster.until(lambda: self.move.over and self.cluster.settled(), 30, "the hand-over")
+        self.cluster.run_until(lambda: self.move.over and self.cluster.is_settled(), 30, "the hand-over")
 
     @property
     def state(self) -> PartitionState:
@@ -69,11 +69,11 @@ class HandedOver:
         assert state is not None
         return state
 
-    def passes(self, more: int = 2) -> None:
+    def wait_for_passes(self, more: int = 2) -> None:
         wanted = self.reader.passes + more
-        self.cluster.until(lambda: self.reader.passes >= wanted, 30, f"{more} passes")
+        self.cluster.run_until(lambda: self.reader.passes >= wanted, 30, f"{more} passes")
 
-    def hosts(self) -> set[int]:
+    def hosting_brokers(self) -> set[int]:
         return {
             b
             for b, node in self.cluster.brokers.items()
@@ -82,16 +82,16 @@ class HandedOver:
 
     def end(self) -> None:
         self.producer.stopped = True
-        self.cluster.until(lambda: self.producer.idle, 20, "the last acknowledgement")
-        self.cluster.until(self.cluster.level, 20, "equal high watermarks")
-        judge(self.cluster, [self.reader], set())
-        self.history.judge(self.cluster)
+        self.cluster.run_until(lambda: self.producer.idle, 20, "the last acknowledgement")
+        self.cluster.run_until(self.cluster.level, 20, "equal high watermarks")
+        verify(self.cluster, [self.reader], set())
+        self.history.verify(self.cluster)
         assert self.history.acks > 20
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_leadership_moves_at_once_and_all_old_records_are_read_through_the_new_leader(seed: int) -> None:
-    scene = HandedOver(seed)
+    scene = HandoverScene(seed)
     state = scene.state
     assert state.replicas == scene.new and state.leader in scene.new
     assert set(state.history_replicas) == set(scene.old) and state.handover_offset > 0
@@ -101,7 +101,7 @@ def test_leadership_moves_at_once_and_all_old_records_are_read_through_the_new_l
         )
     for b in scene.old:
         assert scene.cluster.brokers[b].broker.replica_manager.hosted[scene.tp].core.role is Role.HISTORY
-    scene.passes()
+    scene.wait_for_passes()
     assert scene.reader.pass_start == 0, "no record was deleted"
     scene.end()
     assert scene.world.reached["complete pass across a history"]
@@ -112,7 +112,7 @@ def test_old_records_are_read_while_brokers_have_different_versions(
     old_is_asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """During a rolling upgrade some brokers know only the earlier form of a history read."""
-    scene = HandedOver(1)
+    scene = HandoverScene(1)
     queries: list[HistoryReadRequestData | ErrorCode] = []
     before_client, before_server = history_reads.put_request, history_reads.request_of
 
@@ -130,17 +130,17 @@ def test_old_records_are_read_while_brokers_have_different_versions(
 
     monkeypatch.setattr(history_reads, "put_request", put_request)
     monkeypatch.setattr(history_reads, "request_of", request_of)
-    scene.passes()
+    scene.wait_for_passes()
     assert scene.reader.pass_start == 0, "no record was deleted"
     assert queries and not any(isinstance(q, ErrorCode) for q in queries)
     scene.end()
 
 
 def test_without_history_replicas_no_client_gets_offset_out_of_range() -> None:
-    scene = HandedOver(3)
+    scene = HandoverScene(3)
     first, second = (scene.cluster.brokers[b] for b in scene.state.history_replicas)
     first.kill()
-    scene.passes()
+    scene.wait_for_passes()
     second.freeze()
     scene.world.run(scene.world.now_us + 6 * S)
     assert scene.world.reached["no history replica answers"], "no retriable error was returned"
@@ -150,20 +150,20 @@ def test_without_history_replicas_no_client_gets_offset_out_of_range() -> None:
     assert scene.history.acks > acks, "produce requests waited for history replicas"
     second.resume()
     first.start()
-    scene.passes()
+    scene.wait_for_passes()
     assert scene.reader.pass_start == 0
-    scene.cluster.until(scene.cluster.settled, 30, "everybody in step")
+    scene.cluster.run_until(scene.cluster.is_settled, 30, "everybody in step")
     scene.end()
 
 
 def test_reads_from_the_earliest_offset_survive_a_leader_change_and_a_restart() -> None:
-    scene = HandedOver(4)
+    scene = HandoverScene(4)
     for b in (*scene.old, scene.state.leader):
         scene.cluster.brokers[b].kill()
         scene.world.run(scene.world.now_us + 5 * S)
         scene.cluster.brokers[b].start()
-        scene.cluster.until(scene.cluster.settled, 30, "everybody in step")
-        scene.passes(1)
+        scene.cluster.run_until(scene.cluster.is_settled, 30, "everybody in step")
+        scene.wait_for_passes(1)
     assert scene.state.leader_epoch > 2, "another one led"
     assert scene.reader.pass_start == 0 and scene.state.handover_offset > 0
     scene.end()
@@ -171,31 +171,33 @@ def test_reads_from_the_earliest_offset_survive_a_leader_change_and_a_restart() 
 
 def test_a_new_replica_with_a_lost_directory_is_copied_completely_and_joins_the_isr() -> None:
     """Records below the leader's log are served to followers as well."""
-    scene = HandedOver(5)
+    scene = HandoverScene(5)
     lost = next(b for b in scene.new if b != scene.state.leader)
     scene.cluster.brokers[lost].power_cut()
     scene.cluster.brokers[lost].disk = SimDisk()
     scene.cluster.brokers[lost].disk.mkdir(Path("/data"))
     scene.cluster.brokers[lost].start()
-    scene.cluster.until(scene.cluster.settled, 40, "the lost copy in step again")
+    scene.cluster.run_until(scene.cluster.is_settled, 40, "the lost copy in step again")
     assert scene.cluster.brokers[lost].broker.replica_manager.hosted[scene.tp].log.start_offset == 0
-    scene.passes()
+    scene.wait_for_passes()
     scene.end()
 
 
 def test_a_rollback_copies_no_old_record_and_ends_history_reads() -> None:
-    scene = HandedOver(6)
-    scene.cluster.want(DesiredAssignment(*scene.tp, scene.old, scene.state.assignment_generation, "back"))
-    scene.cluster.until(lambda: scene.state.replicas == scene.old and scene.cluster.settled(), 40, "the rollback")
+    scene = HandoverScene(6)
+    scene.cluster.deliver_desired(DesiredAssignment(*scene.tp, scene.old, scene.state.assignment_generation, "back"))
+    scene.cluster.run_until(
+        lambda: scene.state.replicas == scene.old and scene.cluster.is_settled(), 40, "the rollback"
+    )
     assert (scene.state.handover_offset, scene.state.history_replicas) == (-1, ())
-    assert scene.hosts() == set(scene.old)
-    scene.passes()
+    assert scene.hosting_brokers() == set(scene.old)
+    scene.wait_for_passes()
     assert scene.reader.pass_start == 0
     scene.end()
 
 
 def test_retention_by_size_shrinks_the_history_and_then_removes_history_replicas() -> None:
-    scene = HandedOver(7, retention_bytes="20000")
+    scene = HandoverScene(7, retention_bytes="20000")
     assert scene.state.handover_offset > 0
     starts = set()
     deadline = scene.world.now_us + 120 * S
@@ -204,33 +206,33 @@ def test_retention_by_size_shrinks_the_history_and_then_removes_history_replicas
         starts.add(scene.state.log_start_floor)
     assert scene.state.handover_offset < 0 and scene.state.history_replicas == ()
     assert len(starts) > 2, f"piece by piece: {sorted(starts)}"
-    scene.cluster.until(lambda: scene.hosts() == set(scene.new), 10, "the old replicas to be deleted")
+    scene.cluster.run_until(lambda: scene.hosting_brokers() == set(scene.new), 10, "the old replicas to be deleted")
     scene.end()
 
 
 def test_records_deleted_below_the_handover_offset_stay_deleted_under_the_next_leader() -> None:
-    scene = HandedOver(9)
+    scene = HandoverScene(9)
     scene.reader.deletes = 1.0
-    scene.cluster.until(lambda: scene.state.log_start_floor > 0, 30, "records to be deleted")
+    scene.cluster.run_until(lambda: scene.state.log_start_floor > 0, 30, "records to be deleted")
     scene.reader.deletes = 0.0
     floor = scene.state.log_start_floor
     assert 0 < floor < scene.state.handover_offset
     scene.cluster.brokers[scene.state.leader].kill()
-    scene.passes(2)
+    scene.wait_for_passes(2)
     assert scene.reader.pass_start >= floor
     scene.cluster.brokers[scene.new[0]].start()
     scene.cluster.brokers[scene.new[1]].start()
-    scene.cluster.until(scene.cluster.settled, 30, "everybody in step")
+    scene.cluster.run_until(scene.cluster.is_settled, 30, "everybody in step")
     scene.end()
 
 
 def test_the_deletion_of_a_topic_deletes_its_history_replicas() -> None:
-    scene = HandedOver(9)
+    scene = HandoverScene(9)
     scene.producer.stopped = scene.reader.stopped = True
     gone = replace(scene.cluster.topics.pop(TOPIC), generation=2, deleted=True)
     assert scene.cluster.acting is not None
     scene.cluster.acting.deliver(DesiredRead((gone,)))
-    scene.cluster.until(lambda: not scene.hosts(), 20, "all replicas to be deleted")
+    scene.cluster.run_until(lambda: not scene.hosting_brokers(), 20, "all replicas to be deleted")
 
 
 # -- worlds ----------------------------------------------------------------------------------------------------------------
@@ -239,13 +241,13 @@ SEEDS: list[tuple[Live, int]] = [(early, 5), (early_with_transactions, 4)]
 
 
 @cache
-def ran(life: Live, seed: int) -> Outcome:
+def run_seed(life: Live, seed: int) -> Outcome:
     return run(seed, life=life)
 
 
 @pytest.mark.parametrize(("life", "seed"), SEEDS, ids=["5", "transactions-4"])
 def test_a_simulation_with_early_hand_overs_keeps_the_invariants(life: Live, seed: int) -> None:
-    outcome = ran(life, seed)
+    outcome = run_seed(life, seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 50, "the load hardly ran: nothing was shown"
 
@@ -253,7 +255,7 @@ def test_a_simulation_with_early_hand_overs_keeps_the_invariants(life: Live, see
 def test_the_sample_reaches_all_hand_over_states() -> None:
     reached: Counter[str] = Counter()
     for life, seed in SEEDS:
-        reached += ran(life, seed).reached
+        reached += run_seed(life, seed).reached
     for state in (
         "tail move: hand_over",
         "tail move: done",
@@ -271,12 +273,12 @@ def test_the_sample_reaches_all_hand_over_states() -> None:
 def aborts_above_the_history_are_not_reported_below(patch: pytest.MonkeyPatch) -> None:
     read, between = HistoryReader.read, TransactionIndex.overlapping
 
-    def blind(self: HistoryReader, *given: Any) -> int:
+    def mutated_read(self: HistoryReader, *given: Any) -> int:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(TransactionIndex, "overlapping", lambda *_: [])
             return read(self, *given)
 
-    patch.setattr(HistoryReader, "read", blind)
+    patch.setattr(HistoryReader, "read", mutated_read)
     assert between is TransactionIndex.overlapping
 
 
@@ -304,6 +306,6 @@ def test_a_removed_rule_is_detected(rule: Callable[[pytest.MonkeyPatch], None], 
 
 def test_a_leader_without_history_reads_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Replica, "local_log_start_offset", property(lambda self: 0))
-    scene = HandedOver(1)
-    scene.passes()
+    scene = HandoverScene(1)
+    scene.wait_for_passes()
     assert scene.reader.pass_start > 0, "the reader still reads the old records"

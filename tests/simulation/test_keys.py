@@ -30,13 +30,13 @@ INDEX_ERROR_SEED = 258
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, INDEX_ERROR_SEED])
 def test_lookups_by_key_find_what_a_scan_finds(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -44,7 +44,7 @@ def test_lookups_by_key_find_what_a_scan_finds(seed: int) -> None:
 def test_the_sample_searches_with_indexes_and_removes_them() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "look-up with an index and matches",
         "look-up that scanned closed segments",
@@ -62,11 +62,11 @@ def test_the_sample_searches_with_indexes_and_removes_them() -> None:
 def the_last_entry_is_left_out(patch: pytest.MonkeyPatch) -> None:
     run_ = KeyIndexBuilder.run
 
-    def shorter(self: KeyIndexBuilder, log_end: int) -> tuple[bytes, int]:
+    def mutated_run(self: KeyIndexBuilder, log_end: int) -> tuple[bytes, int]:
         del self._entries[-1:]
         return run_(self, log_end)
 
-    patch.setattr(KeyIndexBuilder, "run", shorter)
+    patch.setattr(KeyIndexBuilder, "run", mutated_run)
 
 
 def _every_index_belongs_to_its_segment(patch: pytest.MonkeyPatch) -> None:
@@ -104,12 +104,12 @@ def a_truncated_segment_keeps_its_index(patch: pytest.MonkeyPatch) -> None:
 def the_last_entry_of_a_part_is_left_out(patch: pytest.MonkeyPatch) -> None:
     part = KeyIndexBuilder.part
 
-    def shorter(self: KeyIndexBuilder, seed: int, log_end: int, end_offset: int) -> KeyIndexPart:
+    def mutated_part(self: KeyIndexBuilder, seed: int, log_end: int, end_offset: int) -> KeyIndexPart:
         built = part(self, seed, log_end, end_offset)
         last = [entries[:-ENTRY_BYTES] for entries in built.tail[-1:]]
         return KeyIndexPart(seed, built.runs, (*built.tail[:-1], *last), log_end, end_offset)
 
-    patch.setattr(KeyIndexBuilder, "part", shorter)
+    patch.setattr(KeyIndexBuilder, "part", mutated_part)
 
 
 def a_truncated_segment_keeps_the_part_of_its_index(patch: pytest.MonkeyPatch) -> None:
@@ -128,11 +128,11 @@ def a_truncated_segment_keeps_the_part_of_its_index(patch: pytest.MonkeyPatch) -
 def the_last_collected_entry_is_left_out(patch: pytest.MonkeyPatch) -> None:
     take = AppendedKeys.take
 
-    def shorter(self: AppendedKeys, position: int) -> CollectedRange | None:
+    def mutated_take(self: AppendedKeys, position: int) -> CollectedRange | None:
         taken = take(self, position)
         return taken and taken._replace(entries=taken.entries[:-1])
 
-    patch.setattr(AppendedKeys, "take", shorter)
+    patch.setattr(AppendedKeys, "take", mutated_take)
 
 
 def a_truncated_segment_keeps_the_entries_of_its_appends(patch: pytest.MonkeyPatch) -> None:
@@ -144,13 +144,13 @@ def a_truncated_segment_keeps_the_entries_of_its_appends(patch: pytest.MonkeyPat
         truncate(self, offset)
         self.appended_keys = appended
 
-    def keeping(self: KeyIndexing, c: Any) -> None:
+    def mutated_discard(self: KeyIndexing, c: Any) -> None:
         appended = c.segment.appended_keys
         discard(self, c)
         c.segment.appended_keys = appended
 
     patch.setattr(Segment, "truncate", with_entries)
-    patch.setattr(KeyIndexing, "_discard", keeping)
+    patch.setattr(KeyIndexing, "_discard", mutated_discard)
 
 
 def a_batch_after_a_gap_is_collected(patch: pytest.MonkeyPatch) -> None:
@@ -170,13 +170,13 @@ def a_hash_counts_as_the_key(patch: pytest.MonkeyPatch) -> None:
 def the_search_continues_above_what_it_found(patch: pytest.MonkeyPatch) -> None:
     search = SegmentSearch._full
 
-    def full(self: SegmentSearch) -> bool:
+    def mutated_full(self: SegmentSearch) -> bool:
         done = search(self)
         if done and self.matches:
             self.below = self.matches[-1].offset - 1
         return done
 
-    patch.setattr(SegmentSearch, "_full", full)
+    patch.setattr(SegmentSearch, "_full", mutated_full)
 
 
 def deleted_records_stay_in_the_response(patch: pytest.MonkeyPatch) -> None:
@@ -192,12 +192,12 @@ def only_the_first_key_of_a_batch_is_indexed(patch: pytest.MonkeyPatch) -> None:
 def uncommitted_records_are_found(patch: pytest.MonkeyPatch) -> None:
     begin = KeyLookupServer._begin
 
-    def wide(self: KeyLookupServer, replica: Any, q: Any, *, committed: bool) -> Any:
+    def mutated_begin(self: KeyLookupServer, replica: Any, q: Any, *, committed: bool) -> Any:
         lookup = begin(self, replica, q, committed=committed)
         lookup.below = replica.log.end_offset
         return lookup
 
-    patch.setattr(KeyLookupServer, "_begin", wide)
+    patch.setattr(KeyLookupServer, "_begin", mutated_begin)
 
 
 def a_new_leader_answers_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -24,13 +24,13 @@ SEEDS_MAX = 10
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lookups_by_key_find_what_only_the_remote_store_has(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -38,7 +38,7 @@ def test_lookups_by_key_find_what_only_the_remote_store_has(seed: int) -> None:
 def test_the_sample_finds_records_in_the_remote_store() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in ("look-up with matches in the remote store", "remote keys: NONE", "remote copy: NONE"):
         assert reached[state] >= len(SEEDS), f"{state}: {reached[state]}"
 
@@ -60,23 +60,23 @@ def a_segment_is_searched_once(patch: pytest.MonkeyPatch) -> None:
     """The rest of a segment is skipped when a limit was reached in it."""
     run_ = RemoteSegmentSearch.run
 
-    def once(self: RemoteSegmentSearch) -> None:
+    def mutated_run(self: RemoteSegmentSearch) -> None:
         run_(self)
         self.below = self.view.base_offset
 
-    patch.setattr(RemoteSegmentSearch, "run", once)
+    patch.setattr(RemoteSegmentSearch, "run", mutated_run)
 
 
 def the_search_begins_at_the_end_of_a_segment(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RemoteSegmentSearch, "_limit", lambda self, segment: self.view.size)
     batch = SegmentSearch._batch
 
-    def whole(self: SegmentSearch, data: bytes, pos: int, header: Any) -> None:
+    def mutated_batch(self: SegmentSearch, data: bytes, pos: int, header: Any) -> None:
         below, self.below = self.below, self.view.end_offset
         batch(self, data, pos, header)
         self.below = below
 
-    patch.setattr(RemoteSegmentSearch, "_batch", whole)
+    patch.setattr(RemoteSegmentSearch, "_batch", mutated_batch)
 
 
 @pytest.mark.parametrize(

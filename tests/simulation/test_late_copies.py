@@ -39,14 +39,14 @@ def test_deleted_records_stay_deleted_under_every_in_sync_successor(seed: int) -
     assert scene.end() == [f"r{i}" for i in range(START, 10)]
 
 
-def deposed(seed: int, **configs: str) -> tuple[Scene, BrokerNode, BrokerNode]:
+def scene_with_former_leader(seed: int, **configs: str) -> tuple[Scene, BrokerNode, BrokerNode]:
     """(scene, the leader now, the former leader: it deleted records that its successor still has, and has restarted). All records but the last are an hour old."""
     settings = {"replica.lag.time.max.ms": str(LAG_MS), "log.retention.check.interval.ms": str(RETENTION_MS)}
     scene = Scene(seed, settings=settings, **configs)
     scene.write(*(f"r{i}" for i in range(9)), age_ms=3_600_000)
     scene.write("r9")
     old, new = scene.pair()
-    scene.cluster.until(lambda: copy(scene, new).core.high_watermark == 10, 5, "both to know what is committed")
+    scene.cluster.run_until(lambda: copy(scene, new).core.high_watermark == 10, 5, "both to know what is committed")
     scene.pass_ms(RETENTION_MS)
     assert copy(scene, old).log.start_offset == 0, "no segment ends below the young record"
     scene.cluster.network.cut.add((old.name, new.name))
@@ -59,7 +59,7 @@ def deposed(seed: int, **configs: str) -> tuple[Scene, BrokerNode, BrokerNode]:
     scene.until_leads(new.broker_id)
     assert copy(scene, new).log.start_offset == 0, "the follower knows of the deletion: the scenario did not happen"
     old.start()
-    scene.cluster.until(
+    scene.cluster.run_until(
         lambda: scene.leads_now(new) and scene.tp in old.broker.replica_manager.hosted, 10, "both to be there"
     )
     return scene, new, old
@@ -67,7 +67,7 @@ def deposed(seed: int, **configs: str) -> tuple[Scene, BrokerNode, BrokerNode]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_replica_that_deleted_more_than_its_successor_is_reset(seed: int) -> None:
-    scene, new, old = deposed(seed)
+    scene, new, old = scene_with_former_leader(seed)
     before, epoch = copy(scene, old), scene.state.leader_epoch
     scene.pass_ms(RETENTION_MS)
     assert scene.state.isr_ids == (new.broker_id,) and copy(scene, old) is before, "retention may pass yet"
@@ -78,7 +78,7 @@ def test_a_replica_that_deleted_more_than_its_successor_is_reset(seed: int) -> N
 
 @pytest.mark.parametrize("seed", [4, 5])
 def test_the_replica_is_kept_if_its_successor_deletes_the_same_records(seed: int) -> None:
-    scene, new, old = deposed(seed)
+    scene, new, old = scene_with_former_leader(seed)
     before = copy(scene, old)
     scene.pass_ms(LAG_MS)
     assert scene.delete_below(START, broker_id=new.broker_id) == (ErrorCode.NONE, START)
@@ -89,7 +89,7 @@ def test_the_replica_is_kept_if_its_successor_deletes_the_same_records(seed: int
 @pytest.mark.parametrize("seed", [6, 7])
 def test_the_replica_is_kept_if_retention_deletes_the_same_on_its_successor(seed: int) -> None:
     """Segments of two replicas need not end at the same offsets: the deletion on one may end within a segment of the other."""
-    scene, _, old = deposed(seed, retention_ms="1800000")
+    scene, _, old = scene_with_former_leader(seed, retention_ms="1800000")
     before = copy(scene, old)
     assert scene.end() == [f"r{i}" for i in range(START, 10)]
     assert copy(scene, old) is before, "no byte was copied"
@@ -97,7 +97,7 @@ def test_the_replica_is_kept_if_retention_deletes_the_same_on_its_successor(seed
 
 @pytest.mark.parametrize("seed", [10, 11])
 def test_the_reset_does_not_wait_for_retention_that_deletes_nothing(seed: int) -> None:
-    scene, _, old = deposed(seed, retention_ms="-1")
+    scene, _, old = scene_with_former_leader(seed, retention_ms="-1")
     before = copy(scene, old)
     scene.pass_ms(RETENTION_MS)
     assert copy(scene, old) is not before, "only the lag is waited for"
@@ -112,7 +112,7 @@ def last_to_delete(seed: int) -> tuple[Scene, BrokerNode, list[BrokerNode]]:
     nodes = scene.cluster.brokers
     order = [b for b in scene.state.replicas if b != scene.state.leader]
     old, last, other = nodes[scene.state.leader], nodes[order[0]], nodes[order[1]]
-    scene.cluster.until(lambda: copy(scene, last).core.high_watermark == 10, 5, "all to know what is committed")
+    scene.cluster.run_until(lambda: copy(scene, last).core.high_watermark == 10, 5, "all to know what is committed")
     scene.cluster.network.cut.add((old.name, last.name))
     assert scene.delete_below(START, timeout_ms=800)[0] == ErrorCode.REQUEST_TIMED_OUT
     assert copy(scene, other).log.start_offset == START and copy(scene, last).log.start_offset == 0
@@ -120,7 +120,7 @@ def last_to_delete(seed: int) -> tuple[Scene, BrokerNode, list[BrokerNode]]:
     scene.cluster.network.cut.clear()
     scene.until_leads(last.broker_id)
     other.kill()
-    scene.cluster.until(lambda: scene.state.isr_ids == (last.broker_id,), 10, "the others to leave the ISR")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (last.broker_id,), 10, "the others to leave the ISR")
     old.start()
     other.start()
     return scene, last, [old, other]
@@ -132,11 +132,11 @@ def ends_at_resets(seed: int, patch: pytest.MonkeyPatch) -> list[list[int]]:
     ends: list[list[int]] = []
     reset = ReplicaManager._reset
 
-    def noted(self: ReplicaManager, tp: Any, reset_id: str, now: Any) -> None:
+    def record_and_reset(self: ReplicaManager, tp: Any, reset_id: str, now: Any) -> None:
         ends.append([copy(scene, node).log.end_offset for node in others])
         reset(self, tp, reset_id, now)
 
-    patch.setattr(ReplicaManager, "_reset", noted)
+    patch.setattr(ReplicaManager, "_reset", record_and_reset)
     assert scene.end() == [f"r{i}" for i in range(10)] and scene.state.leader == leader.broker_id
     return ends
 

@@ -11,7 +11,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller.events import DesiredAssignment
 from tests.simulation.cluster import Cluster
-from tests.simulation.exactly_once import decided
+from tests.simulation.exactly_once import is_decided
 from tests.simulation.network import SimPeer
 from tests.simulation.transactors import LEDGER, Ledger, Transactional
 from tests.simulation.world import S, World
@@ -45,7 +45,7 @@ class Aborter(Transactional):
     def abort(self) -> None:
         self.enter(lambda: self.end(False))
 
-    def ended(self, commit: bool) -> None:
+    def on_ended(self, commit: bool) -> None:
         self.idle = True
 
 
@@ -54,11 +54,11 @@ def delay_responses(verification: Any) -> list[tuple[Any, ErrorCode]]:
     delayed: list[tuple[Any, ErrorCode]] = []
     send_request = verification._send
 
-    def requested(*query: Any) -> None:
+    def send_and_delay(*query: Any) -> None:
         *what, done = query
         send_request(*what, lambda error: delayed.append((done, error)))
 
-    verification._send = requested
+    verification._send = send_and_delay
     return delayed
 
 
@@ -69,7 +69,7 @@ def test_a_response_for_an_earlier_leader_epoch_opens_no_transaction(seed: int) 
     topic_id = cluster.want_topic(LEDGER, 2, 3, min_insync_replicas="2")
     for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
         cluster.want_topic(name, 1, 3, min_insync_replicas="2")
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     tp = TopicPartition(topic_id, 0)
 
     def leader() -> int:
@@ -80,22 +80,22 @@ def test_a_response_for_an_earlier_leader_epoch_opens_no_transaction(seed: int) 
     def prefer(replicas: tuple[int, ...]) -> None:
         state = cluster.image.partition(tp)
         assert state is not None
-        cluster.want(DesiredAssignment(topic_id, 0, replicas, state.assignment_generation, f"to {replicas}"))
-        cluster.until(lambda: leader() == replicas[0] and cluster.settled(), 30, f"broker {replicas[0]} to lead")
+        cluster.deliver_desired(DesiredAssignment(topic_id, 0, replicas, state.assignment_generation, f"to {replicas}"))
+        cluster.run_until(lambda: leader() == replicas[0] and cluster.is_settled(), 30, f"broker {replicas[0]} to lead")
 
     first = leader()
     order = (first, *(b for b in cluster.brokers if b != first))
     node = cluster.brokers[first]
     delayed = delay_responses(node.broker.transaction_verification)
     producer = Aborter(cluster, Ledger(), "late", "id-late", 1)
-    cluster.until(lambda: bool(delayed), 20, "the coordinator's response")
+    cluster.run_until(lambda: bool(delayed), 20, "the coordinator's response")
     assert delayed[0][1] == ErrorCode.NONE
     prefer((*order[1:], first))
     producer.abort()
-    cluster.until(lambda: producer.idle, 20, "the end of the transaction")
+    cluster.run_until(lambda: producer.idle, 20, "the end of the transaction")
     prefer(order)
     done, error = delayed[0]
     node.enter(lambda: done(error))
     world.run(world.now_us + 2 * S)
-    cluster.until(cluster.level, 20, "equal high watermarks")
-    assert decided(cluster, PLACE), "a transaction stays open for ever"
+    cluster.run_until(cluster.level, 20, "equal high watermarks")
+    assert is_decided(cluster, PLACE), "a transaction stays open for ever"

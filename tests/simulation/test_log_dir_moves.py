@@ -21,13 +21,13 @@ SEEDS_MAX = 12
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_record_is_lost_while_replicas_move_between_directories(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -35,30 +35,30 @@ def test_no_record_is_lost_while_replicas_move_between_directories(seed: int) ->
 def test_the_sample_completes_moves() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     assert reached["replica moved between directories"] > 20, reached
 
 
 def a_truncation_of_the_log_is_ignored(patch: pytest.MonkeyPatch) -> None:
     align = Relocations._align
 
-    def ignoring(self: Relocations, move: Relocation, now: Now) -> bool:
+    def mutated_align(self: Relocations, move: Relocation, now: Now) -> bool:
         if move.cuts >= 0:
             move.cuts = move.replica.log.flushing.cuts
         return align(self, move, now)
 
-    patch.setattr(Relocations, "_align", ignoring)
+    patch.setattr(Relocations, "_align", mutated_align)
 
 
 def a_moved_log_loses_its_producers(patch: pytest.MonkeyPatch) -> None:
     replace = Relocations._replace_live_log
 
-    def forgetting(self: Relocations, move: Relocation, now: Now) -> None:
+    def mutated_replace_live_log(self: Relocations, move: Relocation, now: Now) -> None:
         replace(self, move, now)
         if move.replica.log is move.future:
             move.future.producers = Producers()
 
-    patch.setattr(Relocations, "_replace_live_log", forgetting)
+    patch.setattr(Relocations, "_replace_live_log", mutated_replace_live_log)
 
 
 @pytest.mark.parametrize(

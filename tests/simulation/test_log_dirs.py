@@ -31,22 +31,22 @@ class Scene:
         self.topic_id = self.cluster.want_topic(
             "t", PARTITIONS, brokers, min_insync_replicas="2" if brokers > 2 else "1"
         )
-        self.cluster.until(self.cluster.settled, 30, "the beginning")
+        self.cluster.run_until(self.cluster.is_settled, 30, "the beginning")
         self.producers = [Producer(self.cluster, self.history, f"p{i}", "t", i) for i in range(PARTITIONS)]
         self.client = Client(self.cluster, "client")
         self.world.run(self.world.now_us + 1 * S)
 
-    def stored(self, node: BrokerNode, folder: Path) -> set[TopicPartition]:
+    def hosted_in(self, node: BrokerNode, folder: Path) -> set[TopicPartition]:
         return {tp for tp, r in node.broker.replica_manager.hosted.items() if r.log.folder.parent == folder}
 
-    def described(self, broker_id: int) -> dict[str, DescribeLogDirsResponse.DescribeLogDirsResult]:
+    def describe_all(self, broker_id: int) -> dict[str, DescribeLogDirsResponse.DescribeLogDirsResult]:
         responses: list[DescribeLogDirsResponse] = []
         self.client.enter(
             lambda: self.client.send_request(
                 broker_id, ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None), responses.append
             )
         )
-        self.cluster.until(lambda: bool(responses), 10, "a response")
+        self.cluster.run_until(lambda: bool(responses), 10, "a response")
         return {r.log_dir: r for r in responses[0].results}
 
     def served_without(self, broker_id: int, lost: set[TopicPartition]) -> bool:
@@ -57,13 +57,13 @@ class Scene:
         )
 
     def end(self) -> None:
-        self.cluster.until(self.cluster.settled, 60, "everything in step")
+        self.cluster.run_until(self.cluster.is_settled, 60, "everything in step")
         for producer in self.producers:
             producer.stopped = True
-        self.cluster.until(lambda: all(p.idle for p in self.producers), 20, "the last acknowledgements")
-        self.cluster.until(self.cluster.level, 60, "everything in step")
+        self.cluster.run_until(lambda: all(p.idle for p in self.producers), 20, "the last acknowledgements")
+        self.cluster.run_until(self.cluster.level, 60, "everything in step")
         logs_agree(self.cluster)
-        self.history.judge(self.cluster)
+        self.history.verify(self.cluster)
 
 
 def test_partitions_are_spread_over_the_log_directories_and_reported() -> None:
@@ -71,11 +71,11 @@ def test_partitions_are_spread_over_the_log_directories_and_reported() -> None:
     times: list[DescribeLogDirsResponse] = []
     nothing = DescribeLogDirsRequest(topics=[])
     scene.client.enter(lambda: scene.client.send_request(1, ApiKey.DESCRIBE_LOG_DIRS, 4, nothing, times.append))
-    scene.cluster.until(lambda: bool(times), 10, "how long producers wait")
+    scene.cluster.run_until(lambda: bool(times), 10, "how long producers wait")
     assert sum(times[0].produce_times) > 0 and not any(r.topics for r in times[0].results)
     for node in scene.cluster.brokers.values():
-        assert [len(scene.stored(node, d)) for d in DIRS] == [PARTITIONS // 2] * 2
-    reported = scene.described(1)
+        assert [len(scene.hosted_in(node, d)) for d in DIRS] == [PARTITIONS // 2] * 2
+    reported = scene.describe_all(1)
     assert sorted(reported) == [str(d) for d in DIRS]
     for result in reported.values():
         assert result.error_code == 0 and result.total_bytes > result.usable_bytes > 0
@@ -87,16 +87,16 @@ def test_partitions_are_spread_over_the_log_directories_and_reported() -> None:
 def test_a_failed_directory_takes_its_replicas_offline_and_no_record_is_lost(seed: int) -> None:
     scene = Scene(seed)
     node = scene.cluster.brokers[1]
-    lost = scene.stored(node, DIRS[1])
+    lost = scene.hosted_in(node, DIRS[1])
     assert any((s := scene.cluster.image.partition(tp)) is not None and s.leader == 1 for tp in lost), (
         "no leader would have to move"
     )
     node.disk.broken.add(DIRS[1])
-    scene.cluster.until(lambda: scene.served_without(1, lost), 30, "others to lead")
+    scene.cluster.run_until(lambda: scene.served_without(1, lost), 30, "others to lead")
     acks = scene.history.acks
     scene.world.run(scene.world.now_us + 2 * S)
     assert scene.history.acks > acks + 50, "all partitions are written to"
-    reported = scene.described(1)
+    reported = scene.describe_all(1)
     assert reported[str(DIRS[1])].error_code == ErrorCode.KAFKA_STORAGE_ERROR and reported[str(DIRS[0])].error_code == 0
     # A successor of the controller knows too: the preferred leader is not restored.
     scene.cluster.controllers[0].crash()
@@ -106,27 +106,27 @@ def test_a_failed_directory_takes_its_replicas_offline_and_no_record_is_lost(see
     # Restarted with the directory still failed: the other directory is served, and no empty replica replaces an offline one.
     node.kill()
     node.start()
-    scene.cluster.until(lambda: scene.served_without(1, lost), 60, "the rest of broker 1 in step")
+    scene.cluster.run_until(lambda: scene.served_without(1, lost), 60, "the rest of broker 1 in step")
     assert not lost & set(node.broker.replica_manager.hosted)
     # Repaired: the replicas catch up.
     node.kill()
     node.disk.broken.clear()
     node.start()
     scene.end()
-    assert scene.stored(node, DIRS[1]) == lost
+    assert scene.hosted_in(node, DIRS[1]) == lost
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_an_only_replica_waits_for_its_directory(seed: int) -> None:
     scene = Scene(seed, brokers=1)
     node = scene.cluster.brokers[1]
-    lost = scene.stored(node, DIRS[0])
+    lost = scene.hosted_in(node, DIRS[0])
     node.disk.broken.add(DIRS[0])
 
     def offline() -> set[TopicPartition]:
         return {TopicPartition(t.topic_id, i) for t, i, s in scene.cluster.image.each_partition() if s.leader < 0}
 
-    scene.cluster.until(lambda: offline() == lost, 30, "those partitions to be without a leader, and no others")
+    scene.cluster.run_until(lambda: offline() == lost, 30, "those partitions to be without a leader, and no others")
     scene.world.run(scene.world.now_us + 7 * S)
     assert offline() == lost, "the partitions got a leader again"
     node.kill()
@@ -139,9 +139,9 @@ def test_a_broker_without_an_online_log_directory_stops_and_removes_its_registra
     scene = Scene(1)
     node = scene.cluster.brokers[2]
     node.disk.broken.update(DIRS)
-    scene.cluster.until(lambda: node.broker.stopped, 30, "its end")
+    scene.cluster.run_until(lambda: node.broker.stopped, 30, "its end")
     assert node.broker.exit_status == 1
-    scene.cluster.until(
+    scene.cluster.run_until(
         lambda: all(s.leader in (1, 3) for _, _, s in scene.cluster.image.each_partition()), 2, "others to lead at once"
     )
     node.kill()
@@ -155,18 +155,18 @@ def test_a_replica_rebuilt_in_another_directory_is_used_when_the_first_directory
 
     scene = Scene(2)
     node = scene.cluster.brokers[1]
-    lost = scene.stored(node, DIRS[0])
+    lost = scene.hosted_in(node, DIRS[0])
     node.disk.broken.add(DIRS[0])
-    scene.cluster.until(lambda: scene.served_without(1, lost), 30, "others to lead")
+    scene.cluster.run_until(lambda: scene.served_without(1, lost), 30, "others to lead")
     for tp in sorted(lost):
-        scene.cluster.want(DesiredReset(tp.topic_id, tp.partition, 1, f"reset-{tp.partition}"))
-    scene.cluster.until(scene.cluster.settled, 30, "the copies, rebuilt")
-    assert scene.stored(node, DIRS[1]) >= lost
+        scene.cluster.deliver_desired(DesiredReset(tp.topic_id, tp.partition, 1, f"reset-{tp.partition}"))
+    scene.cluster.run_until(scene.cluster.is_settled, 30, "the copies, rebuilt")
+    assert scene.hosted_in(node, DIRS[1]) >= lost
     scene.world.run(scene.world.now_us + 500 * MS)
     node.kill()
     node.disk.broken.clear()
     node.start()
     scene.end()
-    assert scene.stored(node, DIRS[1]) >= lost
+    assert scene.hosted_in(node, DIRS[1]) >= lost
     aside = [f for f in node.disk.folders if f.parent == DIRS[0] and f.name.endswith("-stray")]
     assert len(aside) == len(lost)

@@ -36,7 +36,7 @@ def followers(scene: Scene) -> list[int]:
 
 
 def until_offline(scene: Scene) -> None:
-    scene.cluster.until(lambda: scene.state.leader == NO_LEADER, 5, "no leader")
+    scene.cluster.run_until(lambda: scene.state.leader == NO_LEADER, 5, "no leader")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -83,14 +83,14 @@ def the_longest_log_is_of_an_old_epoch(seed: int) -> Scene:
     for i in range(9):
         assert scene.send(first, f"lost{i}", acks=1) == ErrorCode.NONE
     scene.cluster.brokers[first].kill()
-    scene.cluster.until(lambda: scene.state.leader in (one, other), 10, "another leader")
+    scene.cluster.run_until(lambda: scene.state.leader in (one, other), 10, "another leader")
     scene.pass_ms(300)
     scene.write("x")
     scene.cluster.brokers[scene.state.leader].kill()
     until_offline(scene)
     scene.heal()
     scene.cluster.brokers[first].start()
-    scene.cluster.until(lambda: scene.state.leader != NO_LEADER, 20, "a leader")
+    scene.cluster.run_until(lambda: scene.state.leader != NO_LEADER, 20, "a leader")
     for node in scene.cluster.brokers.values():
         node.start()
     assert scene.end() == [*WRITTEN, "x"]
@@ -111,13 +111,13 @@ def the_only_other_replica_of_a_record_loses_it(seed: int) -> Scene:
     scene.pass_ms(500)
     scene.cluster.brokers[other].start()
     node = scene.cluster.brokers[other]
-    scene.cluster.until(lambda: node.broker.replica_manager.registered_epoch is not None, 20, "its registration")
+    scene.cluster.run_until(lambda: node.broker.replica_manager.registered_epoch is not None, 20, "its registration")
     scene.cluster.brokers[leader].kill()
     until_offline(scene)
     scene.heal()
     scene.pass_ms(5_000)
     scene.cluster.brokers[leader].start()
-    scene.cluster.until(lambda: scene.state.leader != NO_LEADER, 20, "a leader")
+    scene.cluster.run_until(lambda: scene.state.leader != NO_LEADER, 20, "a leader")
     assert scene.end() == [*WRITTEN, "x"]
     return scene
 
@@ -134,7 +134,7 @@ def a_record_of_an_earlier_epoch_reaches_a_majority(seed: int) -> Scene:
     scene.cut(one, other)
     assert scene.send(first, "old", acks=1) == ErrorCode.NONE
     cluster.brokers[first].kill()
-    cluster.until(lambda: scene.state.leader in (one, other), 10, "another leader")
+    cluster.run_until(lambda: scene.state.leader in (one, other), 10, "another leader")
     second = scene.state.leader
     third = one + other - second
     scene.pass_ms(200)
@@ -143,15 +143,15 @@ def a_record_of_an_earlier_epoch_reaches_a_majority(seed: int) -> Scene:
     cluster.brokers[first].start()
     cluster.brokers[first].disk_room(0)
     scene.heal()
-    cluster.until(lambda: scene.state.leader == first, 20, "the first leader")
+    cluster.run_until(lambda: scene.state.leader == first, 20, "the first leader")
     hosted = cluster.brokers[third].broker.replica_manager.hosted
-    cluster.until(lambda: hosted[scene.tp].log.end_offset > len(WRITTEN) + 1, 20, "the copy of its old record")
+    cluster.run_until(lambda: hosted[scene.tp].log.end_offset > len(WRITTEN) + 1, 20, "the copy of its old record")
     scene.pass_ms(1_000)
     cluster.brokers[first].kill()
     cluster.brokers[first].disk_whole()
     until_offline(scene)
     cluster.brokers[second].start()
-    cluster.until(lambda: scene.state.leader == second, 20, "the second leader")
+    cluster.run_until(lambda: scene.state.leader == second, 20, "the second leader")
     cluster.brokers[first].start()
     assert scene.end() == WRITTEN
     return scene
@@ -184,9 +184,9 @@ def test_after_the_loss_of_all_machines_the_reports_of_all_voters_elect(seed: in
     assert scene.state.leader == NO_LEADER, "the third machine may have records that these two have lost"
     assert (scene.state.isr, scene.state.elr) in (((), (3,)), ((), ()))
     nodes[3].start()
-    scene.cluster.until(lambda: scene.tp in nodes[3].broker.replica_manager.hosted, 20, "its replica")
+    scene.cluster.run_until(lambda: scene.tp in nodes[3].broker.replica_manager.hosted, 20, "its replica")
     ends = {b: node.broker.replica_manager.hosted[scene.tp].log.end_offset for b, node in nodes.items()}
-    scene.cluster.until(lambda: scene.state.leader != NO_LEADER, 20, "a leader")
+    scene.cluster.run_until(lambda: scene.state.leader != NO_LEADER, 20, "a leader")
     assert scene.state.leader == max((1, 2, 3), key=lambda b: (ends[b], -scene.state.replicas.index(b)))
     kept = scene.end()
     assert kept == WRITTEN[: len(kept)]
@@ -198,10 +198,10 @@ def test_a_leader_that_stops_hands_over_without_a_loss(seed: int) -> None:
     scene.write(*WRITTEN)
     leader = scene.cluster.brokers[scene.state.leader]
     leader.stop()
-    scene.cluster.until(lambda: scene.state.leader not in (NO_LEADER, leader.broker_id), 3, "another leader")
+    scene.cluster.run_until(lambda: scene.state.leader not in (NO_LEADER, leader.broker_id), 3, "another leader")
     scene.pass_ms(300)
     scene.write("x")
-    scene.cluster.until(lambda: not leader.alive, 20, "the end of the process")
+    scene.cluster.run_until(lambda: not leader.alive, 20, "the end of the process")
     leader.start()
     assert scene.end() == [*WRITTEN, "x"]
 
@@ -217,21 +217,21 @@ def only_the_offset_counts(patch: pytest.MonkeyPatch) -> None:
 def a_replica_that_lost_its_tail_votes(patch: pytest.MonkeyPatch) -> None:
     remove = rules.remove_offline_replicas
 
-    def kept(
+    def mutated_remove_offline_replicas(
         state: PartitionState, away: Collection[int], lost: Collection[int], replaced: Collection[int] = ()
     ) -> Any:
         return remove(state, {*away, *lost}, (), replaced)
 
-    patch.setattr(rules, "remove_offline_replicas", kept)
+    patch.setattr(rules, "remove_offline_replicas", mutated_remove_offline_replicas)
 
 
 def a_leader_commits_records_of_earlier_epochs(patch: pytest.MonkeyPatch) -> None:
-    def raised(self: Partition) -> list[Any]:
+    def mutated_raise_high_watermark(self: Partition) -> list[Any]:
         assert self.state is not None
         counted, isr = self.acknowledgeable_end, self.maximal_isr()
         return self._set_high_watermark(quorum.committed_end(self.state, self.broker_id, counted, self.followers, isr))
 
-    patch.setattr(Partition, "_raise_high_watermark", raised)
+    patch.setattr(Partition, "_raise_high_watermark", mutated_raise_high_watermark)
 
 
 @pytest.mark.parametrize(

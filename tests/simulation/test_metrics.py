@@ -32,12 +32,12 @@ def a_cancelled_record_counts_as_pending_after_its_time(patch: pytest.MonkeyPatc
 def a_repeated_request_counts_its_dead_letters_again(patch: pytest.MonkeyPatch) -> None:
     write = ShareDeadLetters._write
 
-    def counting(self: ShareDeadLetters, shared: Any, sending: Any, *rest: Any) -> None:
+    def mutated_write(self: ShareDeadLetters, shared: Any, sending: Any, *rest: Any) -> None:
         if shared.letters.failures:
             self._count_letters(shared, written=sending.run.last - sending.run.first + 1)
         write(self, shared, sending, *rest)
 
-    patch.setattr(ShareDeadLetters, "_write", counting)
+    patch.setattr(ShareDeadLetters, "_write", mutated_write)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""min.insync.replicas: the effective minimum is never more than a partition has replicas, and leader and controller use the same one. test_bites
+"""min.insync.replicas: the effective minimum is never more than a partition has replicas, and leader and controller use the same one. test_mutations
 removes each rule."""
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SHORT_LAG_TIME = {"replica.lag.time.max.ms": "1500"}
 def for_all_brokers(scene: Scene, generation: int, min_insync: int) -> None:
     """Sets the cluster-wide default, like IncrementalAlterConfigs with the empty name. Returns when every broker has applied it."""
     value = {"min.insync.replicas": str(min_insync)}
-    scene.cluster.want(DesiredAccess(BROKER, str(ALL_BROKERS), generation, value))
+    scene.cluster.deliver_desired(DesiredAccess(BROKER, str(ALL_BROKERS), generation, value))
 
-    def known() -> bool:
+    def is_known() -> bool:
         nodes = [n for n in scene.cluster.brokers.values() if n.alive and not n.frozen]
         return all(n.broker.replica_manager.image.broker_configs.get(ALL_BROKERS) == (generation, value) for n in nodes)
 
-    scene.cluster.until(known, 20, "every broker to know the setting")
+    scene.cluster.run_until(is_known, 20, "every broker to know the setting")
 
 
 @pytest.mark.parametrize(("replicas", "min_insync"), [(1, 2), (2, 3)])
@@ -43,7 +43,7 @@ def test_with_as_many_replicas_as_the_minimum_none_may_be_missing(seed: int) -> 
     scene.write("both")
     leader, follower = scene.pair()
     follower.kill()
-    scene.cluster.until(lambda: scene.state.elr == (follower.broker_id,), 20, "the follower in the ELR")
+    scene.cluster.run_until(lambda: scene.state.elr == (follower.broker_id,), 20, "the follower in the ELR")
     scene.pass_ms(500)
     assert scene.send(leader.broker_id, "refused") == ErrorCode.NOT_ENOUGH_REPLICAS
     assert scene.send(leader.broker_id, "alone", acks=1) == 0
@@ -53,7 +53,7 @@ def test_with_as_many_replicas_as_the_minimum_none_may_be_missing(seed: int) -> 
     follower.start()
     scene.until_leads(follower.broker_id)
     leader.start()
-    scene.cluster.until(scene.cluster.settled, 60, "both in sync")
+    scene.cluster.run_until(scene.cluster.is_settled, 60, "both in sync")
     scene.write("after")
     assert scene.end()[0] == "both" and scene.end()[-1] == "after"
 
@@ -67,12 +67,14 @@ def test_a_topic_with_one_replica_stays_open_while_it_is_copied(seed: int) -> No
         node = scene.cluster.brokers[broker_id]
         scene.cluster.network.cut |= {(node.name, scene.cluster.brokers[old].name)}
     generation = scene.state.assignment_generation
-    scene.cluster.want(DesiredAssignment(scene.topic_id, 0, target, generation, "move"))
-    scene.cluster.until(lambda: scene.state.reassigning, 20, "the reassignment")
+    scene.cluster.deliver_desired(DesiredAssignment(scene.topic_id, 0, target, generation, "move"))
+    scene.cluster.run_until(lambda: scene.state.reassigning, 20, "the reassignment")
     scene.pass_ms(500)
     scene.write("meanwhile")
     scene.cluster.network.cut.clear()
-    scene.cluster.until(lambda: scene.state.target == scene.state.replicas == target, 60, "the end of the reassignment")
+    scene.cluster.run_until(
+        lambda: scene.state.target == scene.state.replicas == target, 60, "the end of the reassignment"
+    )
     scene.pass_ms(500)
     assert scene.state.effective_min_insync(2) == 2
     scene.write("after")
@@ -86,7 +88,7 @@ def test_a_lowered_default_minimum_elects_no_replica_without_the_latest_records(
     scene.write("both")
     leader, follower = scene.pair()
     follower.kill()
-    scene.cluster.until(lambda: scene.state.elr == (follower.broker_id,), 20, "the follower in the ELR")
+    scene.cluster.run_until(lambda: scene.state.elr == (follower.broker_id,), 20, "the follower in the ELR")
     scene.pass_ms(500)
     assert scene.send(leader.broker_id, "refused") == ErrorCode.NOT_ENOUGH_REPLICAS
     for_all_brokers(scene, 2, 1)
@@ -107,10 +109,10 @@ def test_a_cluster_wide_minimum_applies_to_topics_without_their_own(seed: int) -
     leader, follower = scene.pair()
     for_all_brokers(scene, 1, 2)
     follower.kill()
-    scene.cluster.until(lambda: scene.state.elr == (follower.broker_id,), 20, "the follower in the ELR")
+    scene.cluster.run_until(lambda: scene.state.elr == (follower.broker_id,), 20, "the follower in the ELR")
     scene.pass_ms(500)
     assert scene.send(leader.broker_id, "refused") == ErrorCode.NOT_ENOUGH_REPLICAS
     follower.start()
-    scene.cluster.until(scene.cluster.settled, 60, "both in sync")
+    scene.cluster.run_until(scene.cluster.is_settled, 60, "both in sync")
     scene.write("after")
     assert scene.end() == ["both", "after"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.simulation import mutate
-from tests.simulation.mutate import NAMES, TARGETS, functions_of, judged, mutants_of, source_of
+from tests.simulation.mutate import NAMES, TARGETS, functions_of, mutants_of, run_mutant, source_of
 
 
 def test_each_kind_of_change_is_made() -> None:
@@ -40,7 +40,7 @@ def test_the_unit_tests_detect_no_change_where_there_is_none(target: str) -> Non
     node = at[mutant.function]
     for step in mutant.path:
         node = node[step] if isinstance(step, int) else getattr(node, step)
-    assert NAMES[judged(TARGETS[target], replace(mutant, replacement=node), seeds=1, units_only=True)] == "SURVIVED"
+    assert NAMES[run_mutant(TARGETS[target], replace(mutant, replacement=node), seeds=1, units_only=True)] == "SURVIVED"
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ def test_the_unit_tests_detect_no_change_where_there_is_none(target: str) -> Non
 )
 def test_a_mutant_of_the_sample_is_detected(target: str, name: str) -> None:
     mutant = next(m for m in mutants_of(TARGETS[target]) if m.name == name)
-    code = judged(TARGETS[target], mutant, seeds=1)
+    code = run_mutant(TARGETS[target], mutant, seeds=1)
     assert NAMES[code] in ("unit test", "scene", "world")

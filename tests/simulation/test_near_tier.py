@@ -30,16 +30,16 @@ def faulty_run(seed: int) -> list[NearReader]:
         if rounds:
             leader = cluster.brokers[scene.state.leader]
             leader.kill()
-            cluster.until(partial(scene.leads_another, leader.broker_id), 30, "another leader")
+            cluster.run_until(partial(scene.leads_another, leader.broker_id), 30, "another leader")
             leader.start()
-            cluster.until(cluster.settled, 60, "everything in sync")
+            cluster.run_until(cluster.is_settled, 60, "everything in sync")
     cluster.remote_store.failing = 0
     for node in cluster.brokers.values():
         if node.remote_helper is not None:
             node.remote_helper.fails = 0
     scene.until_tiered((1, 2, 3))
     done = [r.rounds + 2 for r in readers]
-    cluster.until(lambda: all(r.rounds >= n for r, n in zip(readers, done, strict=True)), 300, "two rounds more")
+    cluster.run_until(lambda: all(r.rounds >= n for r, n in zip(readers, done, strict=True)), 300, "two rounds more")
     for reader in readers:
         reader.stopped = True
     assert scene.end() == scene.written[-len(scene.end()) :]
@@ -58,13 +58,13 @@ def test_a_follower_denies_records_that_were_deleted_in_both_tiers() -> None:
     scene.until_tiered((1, 2, 3))
     near = next(b for b in (1, 2, 3) if b != scene.state.leader)
     reader = NearReader(scene, f"rack-{near % 3}")
-    scene.cluster.until(lambda: reader.remote_records > 0, 60, "a remote record from the follower")
+    scene.cluster.run_until(lambda: reader.remote_records > 0, 60, "a remote record from the follower")
     reader.deleted_below = 9
     assert scene.delete_below(9) == (0, 9)
     rounds = reader.rounds
-    scene.cluster.until(lambda: reader.rounds > rounds + 1, 120, "the rest")
+    scene.cluster.run_until(lambda: reader.rounds > rounds + 1, 120, "the rest")
     replica = scene.cluster.brokers[near].broker.replica_manager.hosted[scene.tp]
-    scene.cluster.until(lambda: replica.start_offset == replica.remote_start_offset == 9, 30, "the log start")
+    scene.cluster.run_until(lambda: replica.start_offset == replica.remote_start_offset == 9, 30, "the log start")
 
 
 def late_metadata_run(seed: int) -> NearReader:
@@ -74,19 +74,21 @@ def late_metadata_run(seed: int) -> NearReader:
     scene.until_tiered((1, 2, 3))
     near = next(b for b in (1, 2, 3) if b != scene.state.leader)
     reader = NearReader(scene, f"rack-{near % 3}")
-    scene.cluster.until(lambda: reader.remote_records > 0, 60, "a remote record from the follower")
+    scene.cluster.run_until(lambda: reader.remote_records > 0, 60, "a remote record from the follower")
     metadata = scene.cluster.brokers[near].broker.remote_logs.metadata
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata, "poll", lambda: None)
         chain_end = scene.cluster.brokers[near].broker.remote_logs.followers.followed[scene.tp].view.chain.end
         scene.produce(40)
-        scene.cluster.until(lambda: scene.local_start(near) > chain_end, 60, "a local log start above the known chain")
+        scene.cluster.run_until(
+            lambda: scene.local_start(near) > chain_end, 60, "a local log start above the known chain"
+        )
         rounds = reader.rounds
-        scene.cluster.until(lambda: reader.rounds > rounds + 1, 120, "a round with late metadata")
+        scene.cluster.run_until(lambda: reader.rounds > rounds + 1, 120, "a round with late metadata")
     replica = scene.cluster.brokers[near].broker.replica_manager.hosted[scene.tp]
-    scene.cluster.until(lambda: replica.remote_start_offset == 0, 30, "the metadata")
+    scene.cluster.run_until(lambda: replica.remote_start_offset == 0, 30, "the metadata")
     seen, rounds = reader.remote_records, reader.rounds
-    scene.cluster.until(
+    scene.cluster.run_until(
         lambda: reader.rounds > rounds + 1 and reader.remote_records > seen, 120, "reads from the follower"
     )
     return reader

@@ -23,7 +23,7 @@ class CommitClient(Client):
     def respond(self, broker_id: int, key: int, version: int, body: Any) -> Any:
         responses: list[Any] = []
         self.enter(lambda: self.send_request(broker_id, key, version, body, responses.append))
-        self.cluster.until(lambda: bool(responses), 10, f"a response of API {key}")
+        self.cluster.run_until(lambda: bool(responses), 10, f"a response of API {key}")
         assert responses[0] is not None
         return responses[0]
 
@@ -33,12 +33,12 @@ class Scene:
         self.cluster = Cluster(World(1), brokers=1, controllers=1)
         for name, partitions in ((TOPIC, 2), (GROUP_OFFSETS_TOPIC, 1), (TRANSACTION_STATE_TOPIC, 1)):
             self.cluster.want_topic(name, partitions, 1, min_insync_replicas="1")
-        self.cluster.until(self.cluster.settled, 30, "the cluster's beginning")
+        self.cluster.run_until(self.cluster.is_settled, 30, "the cluster's beginning")
         self.client = CommitClient(self.cluster, "client")
         self.producers: dict[str, Any] = {}
-        self.cluster.until(self._served, 10, "both coordinators")
+        self.cluster.run_until(self._is_served, 10, "both coordinators")
 
-    def _served(self) -> bool:
+    def _is_served(self) -> bool:
         broker = self.cluster.brokers[1].broker
         return all(
             c.shards and c.shards[0].loaded for c in (broker.coordinators.groups, broker.coordinators.transactions)
@@ -103,7 +103,7 @@ def errors(response: Any) -> Errors:
 
 
 @pytest.fixture(scope="module")
-def scene() -> Scene:
+def commit_scene() -> Scene:
     return Scene()
 
 
@@ -117,26 +117,26 @@ CASES: list[tuple[Callable[..., Errors], int, int]] = [
 
 @pytest.mark.parametrize(("commit", "version", "no_group"), CASES)
 def test_a_client_without_membership_commits_to_a_group_without_members(
-    scene: Scene, commit: Callable[..., Errors], version: int, no_group: int
+    commit_scene: Scene, commit: Callable[..., Errors], version: int, no_group: int
 ) -> None:
     group, place = f"{commit.__name__}-{version}", (TOPIC, 0)
-    assert commit(scene, group, version, [place], "m-1", 4) == {place: no_group}
-    assert group not in scene.groups()
-    assert commit(scene, group, version, [place], "m-1", -1) == {place: E.NONE}
-    assert commit(scene, group, version, [place], "m-1", -1) == {place: E.NONE}, "the group exists now"
-    assert commit(scene, group, version, [place], "m-1", 4) == {place: E.UNKNOWN_MEMBER_ID}
+    assert commit(commit_scene, group, version, [place], "m-1", 4) == {place: no_group}
+    assert group not in commit_scene.groups()
+    assert commit(commit_scene, group, version, [place], "m-1", -1) == {place: E.NONE}
+    assert commit(commit_scene, group, version, [place], "m-1", -1) == {place: E.NONE}, "the group exists now"
+    assert commit(commit_scene, group, version, [place], "m-1", 4) == {place: E.UNKNOWN_MEMBER_ID}
 
 
 @pytest.mark.parametrize(("commit", "version", "no_group"), CASES)
 def test_each_partition_that_does_not_exist_is_rejected(
-    scene: Scene, commit: Callable[..., Errors], version: int, no_group: int
+    commit_scene: Scene, commit: Callable[..., Errors], version: int, no_group: int
 ) -> None:
     group = f"unknown-{commit.__name__}-{version}"
     unknown = {("nowhere", 0): E.UNKNOWN_TOPIC_OR_PARTITION, (TOPIC, 2): E.UNKNOWN_TOPIC_OR_PARTITION}
-    assert commit(scene, group, version, list(unknown), "m-1", 4) == unknown, (
+    assert commit(commit_scene, group, version, list(unknown), "m-1", 4) == unknown, (
         "the group was asked for unknown partitions"
     )
-    assert group not in scene.groups()
-    assert commit(scene, group, version, [*unknown, (TOPIC, 1)], "", -1) == {**unknown, (TOPIC, 1): E.NONE}
+    assert group not in commit_scene.groups()
+    assert commit(commit_scene, group, version, [*unknown, (TOPIC, 1)], "", -1) == {**unknown, (TOPIC, 1): E.NONE}
     negative = {(TOPIC, -1): E.UNKNOWN_TOPIC_OR_PARTITION}
-    assert commit(scene, group, version, list(negative), "", -1) == negative
+    assert commit(commit_scene, group, version, list(negative), "", -1) == negative

@@ -1,6 +1,6 @@
 """An older copy of a data directory is restored, and the broker starts on it with the same kernel running.
 
-Afterwards all acknowledged records are in the log, or the partition is offline; no replica is truncated to the older copy. test_bites removes each
+Afterwards all acknowledged records are in the log, or the partition is offline; no replica is truncated to the older copy. test_mutations removes each
 comparison.
 """
 
@@ -24,20 +24,20 @@ FIRST, SECOND = ["a0", "a1", "a2"], ["b0", "b1", "b2"]
 
 
 def in_step(scene: Scene) -> None:
-    scene.cluster.until(scene.cluster.settled, 20, "all replicas in the ISR")
+    scene.cluster.run_until(scene.cluster.is_settled, 20, "all replicas in the ISR")
     scene.pass_ms(500)
 
 
 def both_die(scene: Scene) -> None:
     for node in scene.cluster.brokers.values():
         node.kill()
-    scene.cluster.until(lambda: not scene.cluster.image.live_brokers(), 20, "both deaths in the metadata log")
+    scene.cluster.run_until(lambda: not scene.cluster.image.live_brokers(), 20, "both deaths in the metadata log")
 
 
 def restart_cleanly(scene: Scene, node: BrokerNode) -> SimDisk:
     """Returns the volume as it was after the clean shutdown. The broker is back in the ISR."""
     node.stop()
-    scene.cluster.until(lambda: not node.alive, 20, "a clean shutdown")
+    scene.cluster.run_until(lambda: not node.alive, 20, "a clean shutdown")
     volume = node.disk.snapshot()
     node.start()
     in_step(scene)
@@ -48,7 +48,7 @@ def start_on(scene: Scene, node: BrokerNode, disk: SimDisk) -> None:
     node.disk = disk
     node.start()
     registered = lambda: scene.cluster.image.alive(node.broker_id)  # noqa: E731
-    scene.cluster.until(registered, 20, "its registration")
+    scene.cluster.run_until(registered, 20, "its registration")
     scene.pass_ms(2_000)
 
 
@@ -108,7 +108,7 @@ def test_a_clean_shutdown_makes_a_copy_as_good_as_the_original(seed: int) -> Non
     scene.write(*FIRST)
     _, moved = scene.pair()
     moved.stop()
-    scene.cluster.until(lambda: not moved.alive, 20, "a clean shutdown")
+    scene.cluster.run_until(lambda: not moved.alive, 20, "a clean shutdown")
     moved.disk = moved.disk.copied()
     moved.start()
     assert moved.broker.identity.tail_intact
@@ -122,7 +122,7 @@ def test_an_older_copy_of_the_only_in_sync_replica_stays_offline(seed: int) -> N
     scene.write(*FIRST)
     (node,) = scene.cluster.brokers.values()
     node.stop()
-    scene.cluster.until(lambda: not node.alive, 20, "a clean shutdown")
+    scene.cluster.run_until(lambda: not node.alive, 20, "a clean shutdown")
     older = node.disk.snapshot()
     node.start()
     in_step(scene)
@@ -160,11 +160,11 @@ def test_a_start_that_ends_before_reading_its_registration_costs_no_isr_membersh
     life = second.broker.identity.life
     second.start()
     registered: Any = lambda: second.broker.membership.broker_epoch is not None  # noqa: E731
-    scene.cluster.until(registered, 20, "its registration")
+    scene.cluster.run_until(registered, 20, "its registration")
     second.kill()
     recorded = lambda: scene.cluster.image.brokers[second.broker_id].life != life  # noqa: E731
-    scene.cluster.until(recorded, 20, "its registration in the metadata log")
-    scene.cluster.until(lambda: not scene.cluster.image.live_brokers(), 20, "its death in the metadata log")
+    scene.cluster.run_until(recorded, 20, "its registration in the metadata log")
+    scene.cluster.run_until(lambda: not scene.cluster.image.live_brokers(), 20, "its death in the metadata log")
     second.start()
     scene.until_leads(second.broker_id)
     assert doubt_of(scene, second) == ""

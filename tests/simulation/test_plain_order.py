@@ -29,7 +29,7 @@ def test_only_retried_batches_are_out_of_order() -> None:
 def a_request_waits_and_the_next_one_does_not(patch: pytest.MonkeyPatch) -> None:
     handle, requested = ProduceApi.handle, Counter[int]()
 
-    def hesitating(self: ProduceApi, request: Any) -> None:
+    def mutated_handle(self: ProduceApi, request: Any) -> None:
         requested[0] += 1
         if requested[0] % 500 == 0:
             request.body.topic_data[0].partition_data[0].records = memoryview(
@@ -39,7 +39,7 @@ def a_request_waits_and_the_next_one_does_not(patch: pytest.MonkeyPatch) -> None
         else:
             handle(self, request)
 
-    patch.setattr(ProduceApi, "handle", hesitating)
+    patch.setattr(ProduceApi, "handle", mutated_handle)
 
 
 def test_a_broker_that_reorders_requests_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

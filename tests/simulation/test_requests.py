@@ -24,7 +24,7 @@ class Requester:
         self.node.enter(lambda: membership.request(ASKED, 60_000, self.received.append))
 
     def wait_for_response(self) -> None:
-        self.scene.cluster.until(lambda: bool(self.received), 50, "the response")
+        self.scene.cluster.run_until(lambda: bool(self.received), 50, "the response")
         (response,) = self.received
         assert response is not None, "the request failed before its time-out"
         assert [(r["name"], r["error"]) for r in response.result["results"]] == [("asked", 0)]

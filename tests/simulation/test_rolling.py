@@ -21,13 +21,13 @@ SEEDS_MAX = 30
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_simulation_of_rolling_protocol_changes_keeps_the_invariants(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 50, "too few acknowledgements: the run shows nothing"
 
@@ -35,7 +35,7 @@ def test_a_simulation_of_rolling_protocol_changes_keeps_the_invariants(seed: int
 def test_the_sample_converts_groups_in_both_directions_many_times() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in ("group upgraded", "group downgraded"):
         assert reached[state] >= 5, f"{state}: {reached[state]}"
     assert reached["classic member got its assignment"] > 100
@@ -44,7 +44,7 @@ def test_the_sample_converts_groups_in_both_directions_many_times() -> None:
 def converted_members_lose_their_assignment(patch: pytest.MonkeyPatch) -> None:
     brought = migration.changes_from_classic
 
-    def nothing(*old: Any) -> list[ConsumerGroupChange]:
+    def mutated_changes_from_classic(*old: Any) -> list[ConsumerGroupChange]:
         facts = brought(*old)
         return [
             replace(c, value=replace(c.value, assigned=frozenset()))
@@ -53,7 +53,7 @@ def converted_members_lose_their_assignment(patch: pytest.MonkeyPatch) -> None:
             for c in facts
         ]
 
-    patch.setattr(migration, "changes_from_classic", nothing)
+    patch.setattr(migration, "changes_from_classic", mutated_changes_from_classic)
 
 
 def owned_partitions_of_cooperative_members_are_ignored(patch: pytest.MonkeyPatch) -> None:

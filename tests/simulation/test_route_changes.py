@@ -22,13 +22,13 @@ FAULTS_S = 8
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, faults_s=FAULTS_S, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_record_is_in_its_targets_once_while_they_grow(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -36,7 +36,7 @@ def test_each_record_is_in_its_targets_once_while_they_grow(seed: int) -> None:
 def test_the_sample_has_growth_deleted_and_aborted_records() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "target grows",
         "aborted records",

@@ -20,13 +20,13 @@ SEEDS_MAX = 6
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live_with_growth)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_record_of_an_added_partition_is_in_its_targets_once(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -34,18 +34,18 @@ def test_each_record_of_an_added_partition_is_in_its_targets_once(seed: int) -> 
 def test_the_sample_has_growth() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     assert reached["topic grows"] >= len(SEEDS), reached
 
 
 def added_partitions_start_at_their_end(patch: pytest.MonkeyPatch) -> None:
     begin = RoutePartition.__init__
 
-    def begun(self: RoutePartition, *rest: Any, **options: Any) -> None:
+    def mutated_init(self: RoutePartition, *rest: Any, **options: Any) -> None:
         begin(self, *rest, **options)
         self.route = replace(self.route, partitions_at_start=1 << 20)
 
-    patch.setattr(RoutePartition, "__init__", begun)
+    patch.setattr(RoutePartition, "__init__", mutated_init)
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ FAULTS_S = 8
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, faults_s=FAULTS_S, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_record_that_compaction_left_is_in_its_targets_once_with_its_key(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -38,7 +38,7 @@ def test_each_record_that_compaction_left_is_in_its_targets_once_with_its_key(se
 def test_the_sample_has_compacted_records_and_every_target() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "records compacted before they were routed",
         "records that compaction took",

@@ -22,13 +22,13 @@ SEEDS_MAX = 6
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_record_is_routed_without_permission_and_each_one_after_it_is_added(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -36,7 +36,7 @@ def test_no_record_is_routed_without_permission_and_each_one_after_it_is_added(s
 def test_the_sample_has_removed_permissions_and_faults() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "permission of the source removed",
         "permission of a target removed",
@@ -56,31 +56,31 @@ def a_route_writes_without_permission(patch: pytest.MonkeyPatch) -> None:
 def a_route_reads_without_permission(patch: pytest.MonkeyPatch) -> None:
     refresh = RoutePrincipal.refresh
 
-    def allowed(self: RoutePrincipal, name: str, now: Now) -> None:
+    def mutated_refresh(self: RoutePrincipal, name: str, now: Now) -> None:
         refresh(self, name, now)
         self.may_read = True
 
-    patch.setattr(RoutePrincipal, "refresh", allowed)
+    patch.setattr(RoutePrincipal, "refresh", mutated_refresh)
 
 
 def a_permission_is_determined_once(patch: pytest.MonkeyPatch) -> None:
     allowed, known = RoutePrincipals.allowed, dict[tuple[Any, ...], bool]()
 
-    def once(self: RoutePrincipals, *asked: Any) -> bool:
+    def mutated_allowed(self: RoutePrincipals, *asked: Any) -> bool:
         return known.get((self, *asked)) or known.setdefault((self, *asked), allowed(self, *asked))
 
-    patch.setattr(RoutePrincipals, "allowed", once)
+    patch.setattr(RoutePrincipals, "allowed", mutated_allowed)
 
 
 def a_target_without_permission_is_left_out(patch: pytest.MonkeyPatch) -> None:
     send = RoutePartition._send
 
-    def sending(self: RoutePartition, queue: Any, now: Now) -> None:
+    def mutated_send(self: RoutePartition, queue: Any, now: Now) -> None:
         if queue.waiting and not queue.sent and not self._principal.may_write(queue.target):
             self._on_acknowledged(queue, queue.waiting[-1].offset, 0)
         send(self, queue, now)
 
-    patch.setattr(RoutePartition, "_send", sending)
+    patch.setattr(RoutePartition, "_send", mutated_send)
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,13 @@ SEEDS_MAX = 12
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_record_is_in_its_targets_once_and_in_order(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -40,7 +40,7 @@ def test_each_record_is_in_its_targets_once_and_in_order(seed: int) -> None:
 def test_the_sample_has_conflicts_and_errors() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "routed batch",
         "routed batch in conflict",
@@ -54,11 +54,11 @@ def test_the_sample_has_conflicts_and_errors() -> None:
 def a_target_appends_whatever_the_sender_expects(patch: pytest.MonkeyPatch) -> None:
     append = LocalAppender.append_routed
 
-    def appending(self: LocalAppender, replica: Any, data: Any, expected: int) -> Any:
+    def mutated_append_routed(self: LocalAppender, replica: Any, data: Any, expected: int) -> Any:
         found = append(self, replica, data, expected)
         return append(self, replica, data, found.found) if isinstance(found, RouteConflict) else found
 
-    patch.setattr(LocalAppender, "append_routed", appending)
+    patch.setattr(LocalAppender, "append_routed", mutated_append_routed)
 
 
 def a_target_forgets_the_higher_bits(patch: pytest.MonkeyPatch) -> None:
@@ -93,13 +93,13 @@ def a_new_leader_ignores_the_committed_position(patch: pytest.MonkeyPatch) -> No
 def a_response_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
     send = Routing.send
 
-    def sending(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
+    def mutated_send(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
         def on_response(error: ErrorCode, found: int, at: Any) -> None:
             done(error if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else ErrorCode.NONE, found, at)
 
         send(self, target, batch, query, on_response)
 
-    patch.setattr(Routing, "send", sending)
+    patch.setattr(Routing, "send", mutated_send)
 
 
 def records_are_routed_before_they_are_replicated(patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Rules of safety.md section 3 whose absence loses records only within a narrow window, each step by step. test_bites removes each rule."""
+"""Rules of safety.md section 3 whose absence loses records only within a narrow window, each step by step. test_mutations removes each rule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_smaller_isr_counts_only_after_its_acceptance(seed: int) -> None:
     controller.freeze()
     follower.freeze()
     machine = leader.broker.replica_manager.hosted[scene.tp].core
-    scene.cluster.until(lambda: machine.proposal is not None, 20, "the leader's ISR proposal without the follower")
+    scene.cluster.run_until(lambda: machine.proposal is not None, 20, "the leader's ISR proposal without the follower")
     assert len(machine.proposal.isr) == 1
     assert scene.send(leader.broker_id, "unacknowledged", timeout_ms=400) == ErrorCode.REQUEST_TIMED_OUT
     leader.kill()
@@ -44,16 +44,16 @@ def test_a_new_isr_member_counts_as_soon_as_it_is_proposed(seed: int) -> None:
     leader, follower = scene.pair()
     controller = scene.cluster.controllers[0]
     follower.freeze()
-    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without it")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without it")
     controller.freeze()
     follower.resume()
     machine = leader.broker.replica_manager.hosted[scene.tp].core
     proposes = lambda: machine.proposal is not None and len(machine.proposal.isr) == 2  # noqa: E731
-    scene.cluster.until(proposes, 20, "the leader's ISR proposal with the follower")
+    scene.cluster.run_until(proposes, 20, "the leader's ISR proposal with the follower")
     scene.cluster.network.cut |= {(leader.name, follower.name), (follower.name, leader.name)}
     assert scene.send(leader.broker_id, "unacknowledged", timeout_ms=300) == ErrorCode.REQUEST_TIMED_OUT
     controller.resume()
-    scene.cluster.until(lambda: len(scene.state.isr) == 2, 20, "its acceptance")
+    scene.cluster.run_until(lambda: len(scene.state.isr) == 2, 20, "its acceptance")
     leader.kill()
     scene.until_leads(follower.broker_id)
     scene.cluster.network.cut.clear()
@@ -73,22 +73,22 @@ def test_r11_the_last_isr_member_loses_its_tail_and_truncates_no_other_replica(s
     others = [n for n in scene.cluster.brokers.values() if n is not last]
     for node in others:
         node.kill()
-    scene.cluster.until(lambda: last.broker.replica_manager.hosted[scene.tp].core.isr_size == 1, 20, "one left")
+    scene.cluster.run_until(lambda: last.broker.replica_manager.hosted[scene.tp].core.isr_size == 1, 20, "one left")
     assert scene.send(last.broker_id, "w:6") == ErrorCode.NOT_ENOUGH_REPLICAS
     assert scene.send(last.broker_id, "w:7", acks=1) == 0
     scene.pass_ms(1_000)
     last.power_cut()
     for node in others:
         node.start()
-    scene.cluster.until(lambda: scene.state.leader in {n.broker_id for n in others}, 20, "a leader out of elr")
+    scene.cluster.run_until(lambda: scene.state.leader in {n.broker_id for n in others}, 20, "a leader out of elr")
     successor = scene.cluster.brokers[scene.state.leader]
-    scene.cluster.until(
+    scene.cluster.run_until(
         lambda: successor.broker.replica_manager.hosted[scene.tp].core.isr_size >= 2, 20, "enough in sync"
     )
     scene.write("w:8")
     last.start()
     assert scene.end() == [*written, "w:8"]
-    history.judge(scene.cluster)
+    history.verify(scene.cluster)
 
 
 def test_a_lost_tail_is_not_forgotten_by_the_next_start(seed: int) -> None:
@@ -120,17 +120,17 @@ def test_a_replica_whose_loss_is_not_confirmed_enters_no_isr(seed: int) -> None:
     keeper, loser = scene.pair()
     loser.power_cut()
     loser.start()
-    scene.cluster.until(lambda: loser.broker.membership.broker_epoch is not None, 20, "its registration")
+    scene.cluster.run_until(lambda: loser.broker.membership.broker_epoch is not None, 20, "its registration")
     isr_member = ReplicaIncarnation(loser.broker_id, loser.broker.membership.broker_epoch)
     loser.store.cut()
     scene.pass_ms(1_500)
     assert loser.broker.identity.tail_intact or isr_member not in scene.state.isr
     loser.store.heal()
-    scene.cluster.until(scene.cluster.settled, 20, "its return")
+    scene.cluster.run_until(scene.cluster.is_settled, 20, "its return")
     scene.pass_ms(500)
     scene.write("r2", "r3")
     loser.kill()
-    scene.cluster.until(lambda: scene.state.elr == (loser.broker_id,), 20, "the replica in the ELR")
+    scene.cluster.run_until(lambda: scene.state.elr == (loser.broker_id,), 20, "the replica in the ELR")
     keeper.power_cut()
     keeper.start()
     scene.pass_ms(1_000)
@@ -163,7 +163,7 @@ def test_a_duplicate_older_than_the_remembered_batches_is_acknowledged_only_when
         assert scene.send(leader.broker_id, text, timeout_ms=200, producer=(77, i)) == ErrorCode.REQUEST_TIMED_OUT
     code = scene.send(leader.broker_id, texts[0], timeout_ms=200, producer=(77, 0))
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):  # clients count both as success
-        history.acked("t", 0, texts[0].encode())
+        history.on_acknowledged("t", 0, texts[0].encode())
     leader.kill()
     scene.until_leads(follower.broker_id)
     scene.cluster.network.cut.clear()
@@ -172,7 +172,7 @@ def test_a_duplicate_older_than_the_remembered_batches_is_acknowledged_only_when
             assert scene.send(follower.broker_id, text, acks=1, producer=(77, i)) == ErrorCode.NONE
     leader.start()
     found = scene.end()
-    history.judge(scene.cluster)
+    history.verify(scene.cluster)
     assert found == texts
     assert code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "producers retry it"
     assert scene.send(follower.broker_id, texts[0], producer=(77, 0)) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
@@ -184,8 +184,8 @@ def test_fetches_before_a_reset_of_the_replica_do_not_count(seed: int) -> None:
     scene.write(*written)
     leader, follower = scene.pair()
     scene.cluster.network.cut.add((leader.name, follower.name))  # responses only, not fetches
-    scene.cluster.want(DesiredReset(scene.topic_id, 0, follower.broker_id, "reset"))
-    scene.cluster.until(
+    scene.cluster.deliver_desired(DesiredReset(scene.topic_id, 0, follower.broker_id, "reset"))
+    scene.cluster.run_until(
         lambda: follower.broker.replica_manager.hosted[scene.tp].log.end_offset == 0, 5, "an empty copy"
     )
     scene.pass_ms(1_500)
@@ -205,8 +205,8 @@ def test_a_replica_moved_away_and_back_is_in_sync_only_with_its_new_log(seed: in
     behind.store.cut()  # the broker gets no metadata from now on and continues to fetch
     for replicas in (rest, there):
         generation = scene.state.assignment_generation
-        scene.cluster.want(DesiredAssignment(scene.topic_id, 0, replicas, generation, f"to {replicas}"))
-        scene.cluster.until(lambda n=len(replicas): len(scene.state.replicas) == n, 2, f"replicas {replicas}")  # type: ignore[misc]
+        scene.cluster.deliver_desired(DesiredAssignment(scene.topic_id, 0, replicas, generation, f"to {replicas}"))
+        scene.cluster.run_until(lambda n=len(replicas): len(scene.state.replicas) == n, 2, f"replicas {replicas}")  # type: ignore[misc]
     scene.pass_ms(800)
     assert isr_member not in scene.state.isr, "in sync by a replica that it deletes when it reads of its removal"
     behind.store.heal()
@@ -219,16 +219,18 @@ def test_an_isr_proposal_survives_the_session_of_an_earlier_incarnation(seed: in
     leader, follower = scene.pair()
     controller = scene.cluster.controllers[0]
     scene.cluster.network.cut |= {(leader.name, follower.name), (follower.name, leader.name)}
-    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without the follower")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without the follower")
     first = leader.store.zk_session
     leader.kill()
     leader.start()
-    scene.cluster.until(lambda: scene.leads_now(leader), 2, "its next life to lead")
+    scene.cluster.run_until(lambda: scene.leads_now(leader), 2, "its next life to lead")
     controller.freeze()
     scene.cluster.network.cut.clear()
     machine = leader.broker.replica_manager.hosted[scene.tp].core
-    scene.cluster.until(lambda: machine.proposal is not None, 10, "the leader's ISR proposal with the follower")
-    scene.cluster.until(lambda: first not in scene.cluster.ensemble.sessions, 10, "the end of the first life's session")
+    scene.cluster.run_until(lambda: machine.proposal is not None, 10, "the leader's ISR proposal with the follower")
+    scene.cluster.run_until(
+        lambda: first not in scene.cluster.ensemble.sessions, 10, "the end of the first life's session"
+    )
     controller.resume()
     assert scene.end() == ["both"]
 
@@ -240,7 +242,7 @@ def test_after_an_io_error_no_tail_is_trusted(seed: int) -> None:
     _, failing = scene.pair()
     failing.disk_fails(1, DiskFailed("Input/output error"))
     scene.write("more")
-    scene.cluster.until(lambda: failing.disk.sick, 10, "the error")
+    scene.cluster.run_until(lambda: failing.disk.sick, 10, "the error")
     scene.pass_ms(100)
     failing.kill()
     failing.start()
@@ -254,11 +256,11 @@ def test_a_new_session_of_the_same_process_does_not_clear_an_io_error(seed: int)
     _, failing = scene.pair()
     failing.disk_fails(1, DiskFailed("Input/output error"))
     scene.write("more")
-    scene.cluster.until(lambda: failing.broker.identity.losses > 0, 10, "the error")
+    scene.cluster.run_until(lambda: failing.broker.identity.losses > 0, 10, "the error")
     scene.cluster.ensemble.expire(failing.store.zk_session)
     first = failing.broker.membership.broker_epoch
     registered_again = lambda: scene.cluster.image.broker_epoch(failing.broker_id) not in (None, first)  # noqa: E731
-    scene.cluster.until(registered_again, 10, "its next registration")
+    scene.cluster.run_until(registered_again, 10, "its next registration")
     scene.pass_ms(1_000)
     failing.kill()
     failing.start()
@@ -274,7 +276,7 @@ def test_an_io_error_is_recorded_at_its_first_occurrence(seed: int) -> None:
     scene.pass_ms(500)
     failing.disk_fails(2, DiskFailed("Input/output error"))
     failing.enter(failing.broker._store_metadata_position)
-    scene.cluster.until(lambda: failing.broker.identity.losses == 1, 1, "the error")
+    scene.cluster.run_until(lambda: failing.broker.identity.losses == 1, 1, "the error")
     failing.kill()
     failing.start()
     assert not failing.broker.identity.tail_intact
@@ -286,10 +288,10 @@ def test_an_io_error_that_ends_the_process_is_recorded(seed: int) -> None:
     scene.write("both")
     _, failing = scene.pair()
 
-    def fails() -> None:
+    def raise_disk_failed() -> None:
         raise DiskFailed("truncating: Input/output error")
 
-    failing.enter(fails)
+    failing.enter(raise_disk_failed)
     assert not failing.alive
     failing.start()
     assert not failing.broker.identity.tail_intact
@@ -302,7 +304,7 @@ def test_an_io_error_is_recorded_on_a_full_disk_too(seed: int) -> None:
     _, failing = scene.pair()
     failing.disk_room(0)
     failing.disk_fails(1, DiskFailed("Input/output error"))
-    scene.cluster.until(lambda: failing.broker.identity.losses > 0, 10, "the error")
+    scene.cluster.run_until(lambda: failing.broker.identity.losses > 0, 10, "the error")
     scene.pass_ms(100)
     failing.kill()
     failing.disk_whole()
@@ -336,7 +338,7 @@ def test_a_lost_tail_is_recovered_from_a_replica_that_was_only_down(seed: int) -
     scene.write(*written)
     first, second = scene.pair()
     second.kill()
-    scene.cluster.until(lambda: scene.state.elr == (second.broker_id,), 20, "the second in the ELR")
+    scene.cluster.run_until(lambda: scene.state.elr == (second.broker_id,), 20, "the second in the ELR")
     first.kill()
     second.start()
     scene.until_leads(second.broker_id)

@@ -20,13 +20,13 @@ FAILED_ONCE = {int(seed) for row in re.findall(r"^\| ([\d, ]+) \|", SEEDS.read_t
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed)
 
 
 @pytest.mark.parametrize("seed", sorted({*range(1, 9)} | FAILED_ONCE))
 def test_a_seed_keeps_the_invariants(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -34,7 +34,7 @@ def test_a_seed_keeps_the_invariants(seed: int) -> None:
 def test_the_sample_reaches_hard_states() -> None:
     reached: Counter[str] = Counter()
     for seed in range(1, 8):
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "truncation by epoch",
         "session lost",

@@ -30,13 +30,13 @@ SEEDS_MAX = 12
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, SEED_OF_A_REFUSING_BROKER])
 def test_a_share_group_keeps_its_rules_while_its_log_and_its_offsets_change(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -44,7 +44,7 @@ def test_a_share_group_keeps_its_rules_while_its_log_and_its_offsets_change(seed
 def test_the_sample_has_aborted_and_deleted_records_and_changed_offsets() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "a marker passed",
         "an aborted record passed",
@@ -79,10 +79,10 @@ def deleted_records_are_delivered(patch: pytest.MonkeyPatch) -> None:
 def deleted_records_stay_with_their_members(patch: pytest.MonkeyPatch) -> None:
     change = SharePartition.raise_start
 
-    def keeps(self: SharePartition, log_start: int) -> bool:
+    def mutated_raise_start(self: SharePartition, log_start: int) -> bool:
         return change(self, min(log_start, next((r.first for r in self.runs if r.member), log_start)))
 
-    patch.setattr(SharePartition, "raise_start", keeps)
+    patch.setattr(SharePartition, "raise_start", mutated_raise_start)
 
 
 def new_members_use_the_state_before_a_change(patch: pytest.MonkeyPatch) -> None:

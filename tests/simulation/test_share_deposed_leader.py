@@ -9,7 +9,7 @@ from brokerd.runtime import coordinators
 from brokerd.sharing.delivery import AcknowledgeType
 from brokerd.wire.errors import ErrorCode
 from tests.simulation.checkers import Violation
-from tests.simulation.run import led
+from tests.simulation.run import leader_replica
 from tests.simulation.shares import TOPIC
 from tests.simulation.test_share_waits import LOCKS_MAX, WAIT_MS, Member, filled_cluster
 from tests.simulation.world import MS, S
@@ -29,22 +29,22 @@ def fetch_from_a_deposed_leader() -> list[int]:
         while len(member.held) < count:
             assert world.now_us < deadline_us, f"acquired: {member.held}, errors: {member.errors}"
             member.fetch()
-            cluster.until(lambda: not member.waits, 2 * WAIT_MS / 1_000, "a response")
+            cluster.run_until(lambda: not member.waits, 2 * WAIT_MS / 1_000, "a response")
             world.run(world.now_us + PAUSE_MS * MS)
 
     first.join()
-    cluster.until(lambda: first.joined, 20, "the membership")
+    cluster.run_until(lambda: first.connected_store, 20, "the membership")
     for member in (first, second):  # both sessions are confirmed by the share coordinator
         fetch_until(member, LOCKS_MAX)
         member.acknowledge(LOCKS_MAX, AcknowledgeType.ACCEPT)
         world.run(world.now_us + S)
-    deposed = led(cluster, TOPIC, 0).core.leader
+    deposed = leader_replica(cluster, TOPIC, 0).core.leader
     second.broker = deposed
     node = cluster.brokers[deposed]
     others = [other for broker_id, other in cluster.brokers.items() if broker_id != deposed]
     cluster.network.cut |= {pair for other in others for pair in ((node.name, other.name), (other.name, node.name))}
     node.store.cut()
-    cluster.until(
+    cluster.run_until(
         lambda: cluster.image.topics[topic_id].partitions[0].leader not in (deposed, -1), 60, "another leader"
     )
     world.run(world.now_us + 2 * S)
@@ -56,7 +56,7 @@ def fetch_from_a_deposed_leader() -> list[int]:
     world.run(world.now_us + S)
     second.errors.clear()
     second.fetch()
-    cluster.until(lambda: not second.waits, 2 * WAIT_MS / 1_000, "the response of the deposed leader")
+    cluster.run_until(lambda: not second.waits, 2 * WAIT_MS / 1_000, "the response of the deposed leader")
     if again := finished & set(second.held):
         raise Violation(f"the deposed leader delivers {len(again)} records that its successor has finished")
     return second.errors

@@ -34,7 +34,7 @@ class Scene:
         self.cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact")
         self.cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1")
         topic_id = self.cluster.want_topic(TOPIC, 2, 3, min_insync_replicas="2")
-        self.cluster.until(self.cluster.settled, 30, "the cluster's beginning")
+        self.cluster.run_until(self.cluster.is_settled, 30, "the cluster's beginning")
         configure(self.cluster, EARLIEST)
         checker = ShareChecker(self.world, LOCK_MS, DELIVERIES_MAX)
         self.producer = Producer(self.cluster, self.history, "p0", TOPIC, 0, 200)
@@ -52,13 +52,13 @@ class Scene:
         def call(api: int, version: int, body: Any, seconds: float = 0) -> Any:
             responses: list[Any] = []
             self.admin.enter(lambda: self.admin.send_request(broker, api, version, body, responses.append))
-            self.cluster.until(lambda: bool(responses), 10, f"the response to request {api}")
+            self.cluster.run_until(lambda: bool(responses), 10, f"the response to request {api}")
             assert responses[0] is not None
             return responses[0]
 
         return SimpleNamespace(host=host, port=port, call=call, close=lambda: None)
 
-    def described(self) -> list[DescribedShareGroup]:
+    def describe_all(self) -> list[DescribedShareGroup]:
         found: list[DescribedShareGroup] = []
         for broker_id, node in self.cluster.brokers.items():
             connection = self.connection(*node.address)
@@ -69,7 +69,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+def share_group_scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     with short_times():
         made = Scene()
         for module in (group_offsets, kafka):
@@ -77,26 +77,26 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         yield made
 
 
-def test_a_group_is_read_reset_and_deleted(scene: Scene) -> None:
-    scene.run(6)
-    scene.producer.stopped = True
-    scene.run(3)
-    end = len(scene.history.acknowledged[T0])
-    (group,) = scene.described()
+def test_a_group_is_read_reset_and_deleted(share_group_scene: Scene) -> None:
+    share_group_scene.run(6)
+    share_group_scene.producer.stopped = True
+    share_group_scene.run(3)
+    end = len(share_group_scene.history.acknowledged[T0])
+    (group,) = share_group_scene.describe_all()
     assert (group.group_id, group.state, group.lag_records) == (GROUP, "Stable", 0)
     assert [x.partitions for x in group.members] == [(T0, T1)]
     with offsets_client(GROUP) as client:
         assert isinstance(client, ShareOffsetsClient) and client.status().active
         assert client.fetch_committed() == ({T0: CommittedOffset(end), T1: CommittedOffset(0)}, set())
         assert client.commit({T0: CommittedOffset(5)}) == {T0: ErrorCode.NON_EMPTY_GROUP}
-    scene.member.stopped = True
-    scene.run(6)
+    share_group_scene.member.stopped = True
+    share_group_scene.run(6)
     with offsets_client(GROUP) as client:
         assert not client.status().active and client.commit({T0: CommittedOffset(5)}) == {}
         assert client.fetch_committed()[0] == {T0: CommittedOffset(5), T1: CommittedOffset(0)}
-        (group,) = scene.described()
+        (group,) = share_group_scene.describe_all()
         assert (group.state, group.members, group.offsets[0].start) == ("Empty", (), 5)
         assert client.delete([T0]) == {T0: ErrorCode.INVALID_REQUEST}, "offsets are deleted for whole topics"
         assert client.delete([T0, T1]) == {} and client.fetch_committed()[0] == {}
     kafka.delete_group(GROUP)
-    assert scene.described() == [] and type(offsets_client(GROUP)) is not ShareOffsetsClient
+    assert share_group_scene.describe_all() == [] and type(offsets_client(GROUP)) is not ShareOffsetsClient

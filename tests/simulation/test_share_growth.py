@@ -19,13 +19,13 @@ SEEDS_MAX = 6
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live_with_growth)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_share_group_delivers_the_records_of_added_partitions(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -33,7 +33,7 @@ def test_a_share_group_delivers_the_records_of_added_partitions(seed: int) -> No
 def test_the_sample_has_growth() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     assert reached["topic grows"] >= len(SEEDS), reached
 
 

@@ -38,44 +38,44 @@ def a_dead_letter_does_not_wait_for_the_stored_state(patch: pytest.MonkeyPatch) 
 
 
 def a_request_without_a_response_counts_as_written(patch: pytest.MonkeyPatch) -> None:
-    def failed(self: ShareDeadLetters, shared: Any, error: ErrorCode, now: Any) -> None:
+    def mutated_retry_later(self: ShareDeadLetters, shared: Any, error: ErrorCode, now: Any) -> None:
         letters = shared.letters
         self._archive(shared, letters.sending.run)
         letters.sending, letters.last = None, UNKNOWN
 
-    patch.setattr(ShareDeadLetters, "_retry_later", failed)
+    patch.setattr(ShareDeadLetters, "_retry_later", mutated_retry_later)
 
 
 def a_repeated_request_has_a_new_number(patch: pytest.MonkeyPatch) -> None:
     failed = ShareDeadLetters._retry_later
 
-    def forgotten(shared: Any, error: ErrorCode, now: Any) -> None:
+    def retry_without_number(shared: Any, error: ErrorCode, now: Any) -> None:
         failed(shared, error, now)
         shared.letters.last = UNKNOWN
 
-    patch.setattr(ShareDeadLetters, "_retry_later", staticmethod(forgotten))
+    patch.setattr(ShareDeadLetters, "_retry_later", staticmethod(retry_without_number))
 
 
 def a_new_leader_does_not_write_what_the_last_one_had_to_write(patch: pytest.MonkeyPatch) -> None:
     load = SharePartition.load
 
-    def archived(state: ShareState, *arguments: Any, **options: Any) -> SharePartition:
+    def load_without_archiving(state: ShareState, *arguments: Any, **options: Any) -> SharePartition:
         batches = tuple(
             b._replace(state=RecordState.ARCHIVED) if b.state == RecordState.ARCHIVING else b for b in state.batches
         )
         return load(replace(state, batches=batches), *arguments, **options)
 
-    patch.setattr(SharePartition, "load", staticmethod(archived))
+    patch.setattr(SharePartition, "load", staticmethod(load_without_archiving))
 
 
 def a_record_without_deliveries_left_has_no_dead_letter(patch: pytest.MonkeyPatch) -> None:
     end_lock = SharePartition._end_lock
 
-    def ended(self: SharePartition, run_: OffsetRun, state: RecordState, *, rejected: bool = False) -> None:
+    def mutated_end_lock(self: SharePartition, run_: OffsetRun, state: RecordState, *, rejected: bool = False) -> None:
         used_up = state is RecordState.AVAILABLE and run_.count >= self.deliveries_max
         end_lock(self, run_, RecordState.ARCHIVED if used_up else state, rejected=rejected)
 
-    patch.setattr(SharePartition, "_end_lock", ended)
+    patch.setattr(SharePartition, "_end_lock", mutated_end_lock)
 
 
 @pytest.mark.parametrize(

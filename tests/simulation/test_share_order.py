@@ -21,13 +21,13 @@ SEEDS_MAX = 6
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live_with_key_order)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_share_group_keeps_the_order_of_each_key(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -35,7 +35,7 @@ def test_a_share_group_keeps_the_order_of_each_key(seed: int) -> None:
 def test_the_sample_reaches_waiting_keys_and_changes_of_the_leader() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "delivery while records of other keys wait",
         "confirmed: release",
@@ -76,13 +76,13 @@ def a_batch_has_the_slot_of_its_first_record(patch: pytest.MonkeyPatch) -> None:
 def a_check_of_the_locks_frees_all_keys(patch: pytest.MonkeyPatch) -> None:
     expire = SharePartition.expire
 
-    def late(self: SharePartition, now_ms: int) -> bool:
+    def mutated_expire(self: SharePartition, now_ms: int) -> bool:
         if self.slots is not None:
             self.slots._held.clear()
             self.slots.changes += 1
         return expire(self, now_ms)
 
-    patch.setattr(SharePartition, "expire", late)
+    patch.setattr(SharePartition, "expire", mutated_expire)
 
 
 @pytest.mark.parametrize(

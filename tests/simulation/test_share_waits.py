@@ -20,7 +20,7 @@ from brokerd.wire.messages import ShareAcknowledgeRequest, ShareFetchRequest, Sh
 from tests.simulation.checkers import History, Violation
 from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import Cluster
-from tests.simulation.run import led
+from tests.simulation.run import leader_replica
 from tests.simulation.shares import DEAD_TOPIC, GROUP, SETTINGS, TOPIC, WITH_LETTERS, configure, dead_letters, records
 from tests.simulation.world import MS, S, World
 
@@ -59,7 +59,7 @@ class Member(Client):
         body = ShareGroupHeartbeatRequest(
             group_id=GROUP, member_id=self.name, member_epoch=0, subscribed_topic_names=[TOPIC]
         )
-        coordinator = led(self.cluster, GROUP_OFFSETS_TOPIC, 0).core.leader
+        coordinator = leader_replica(self.cluster, GROUP_OFFSETS_TOPIC, 0).core.leader
         self.enter(lambda: self.send_request(coordinator, ApiKey.SHARE_GROUP_HEARTBEAT, 1, body, on_response))
 
     def fetch(self) -> None:
@@ -75,7 +75,7 @@ class Member(Client):
             batch_size=500,
             topics=[ShareFetchRequest.FetchTopic(topic_id=self.topic_id, partitions=parts)] if parts else [],
         )
-        self._send(ApiKey.SHARE_FETCH, body, self._fetched)
+        self._send(ApiKey.SHARE_FETCH, body, self._on_fetched)
 
     def acknowledge(self, count: int, kind: AcknowledgeType) -> None:
         """End the first `count` records that it holds."""
@@ -90,7 +90,7 @@ class Member(Client):
             share_session_epoch=self.epoch,
             topics=[q.AcknowledgeTopic(topic_id=self.topic_id, partitions=[part])],
         )
-        self._send(ApiKey.SHARE_ACKNOWLEDGE, body, self._acknowledged)
+        self._send(ApiKey.SHARE_ACKNOWLEDGE, body, self._on_acknowledged)
 
     def _send(self, key: ApiKey, body: Any, done: Any) -> None:
         def on_response(response: Any) -> None:
@@ -103,20 +103,20 @@ class Member(Client):
         broker = topic.partitions[0].leader if self.broker is None else self.broker
         self.enter(lambda: self.send_request(broker, key, 2, body, on_response))
 
-    def _fetched(self, response: Any) -> None:
+    def _on_fetched(self, response: Any) -> None:
         self.waits = False
         for part in (p for t in response.responses for p in t.partitions):
             self.errors.append(part.error_code)
             for a in part.acquired_records:
                 self.held += range(a.first_offset, a.last_offset + 1)
 
-    def _acknowledged(self, response: Any) -> None:
+    def _on_acknowledged(self, response: Any) -> None:
         self.errors += [p.error_code for t in response.responses for p in t.partitions]
 
 
 def delete_below(cluster: Cluster, offset: int) -> None:
     """Delete records of partition 0 as retention does."""
-    replica = led(cluster, TOPIC, 0)
+    replica = leader_replica(cluster, TOPIC, 0)
     cluster.brokers[replica.core.leader].enter(lambda: replica.log.raise_start(offset))
 
 
@@ -128,12 +128,12 @@ def filled_cluster() -> tuple[Cluster, UUID]:
     cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1")
     cluster.want_topic(DEAD_TOPIC, 1, 3, min_insync_replicas="2", errors_deadletterqueue_group_enable="true")
     topic_id = cluster.want_topic(TOPIC, 2, 3, min_insync_replicas="2")
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     configure(cluster, WITH_LETTERS)
     producer = Producer(cluster, history, "p0", TOPIC, 0, pause_ms=5)
-    cluster.until(lambda: led(cluster, TOPIC, 0).core.high_watermark > 2 * LOCKS_MAX + 50, 30, "records")
+    cluster.run_until(lambda: leader_replica(cluster, TOPIC, 0).core.high_watermark > 2 * LOCKS_MAX + 50, 30, "records")
     producer.stopped = True
-    cluster.until(lambda: producer.idle, 20, "the last response to the producer")
+    cluster.run_until(lambda: producer.idle, 20, "the last response to the producer")
     return cluster, topic_id
 
 
@@ -145,15 +145,15 @@ def serve_members_that_wait() -> None:
 
     def on_response(member: Member) -> None:
         member.fetch()
-        cluster.until(lambda: not member.waits, 2 * WAIT_MS / 1_000, f"the response to {member.name}")
+        cluster.run_until(lambda: not member.waits, 2 * WAIT_MS / 1_000, f"the response to {member.name}")
 
-    def waiting(member: Member) -> None:
+    def fetch_and_check_wait(member: Member) -> None:
         member.fetch()
         world.run(world.now_us + QUIET_MS * MS)
         assert member.waits, f"{member.name} does not wait, although the limit is reached: {member.held}"
 
     first.join()
-    cluster.until(lambda: first.joined, 20, "the membership")
+    cluster.run_until(lambda: first.connected_store, 20, "the membership")
     deadline_us = world.now_us + JOINED_S_MAX * S
     while len(first.held) < LOCKS_MAX:
         assert world.now_us < deadline_us, f"acquired: {first.held}, errors: {first.errors}"
@@ -161,19 +161,19 @@ def serve_members_that_wait() -> None:
         world.run(world.now_us + PAUSE_MS * MS)
     first.errors.clear()  # until the state of the share partition was initialized
     assert first.held == [*range(LOCKS_MAX)]
-    waiting(second)
+    fetch_and_check_wait(second)
     first.acknowledge(30, AcknowledgeType.ACCEPT)
-    cluster.until(lambda: bool(second.held), LATE_S, "a member that waits for accepted records")
+    cluster.run_until(lambda: bool(second.held), LATE_S, "a member that waits for accepted records")
     assert second.held == [*range(LOCKS_MAX, LOCKS_MAX + 30)]
-    waiting(third)
+    fetch_and_check_wait(third)
     first.acknowledge(20, AcknowledgeType.REJECT)
-    cluster.until(lambda: bool(third.held), LATE_S, "a member that waits for dead letters")
+    cluster.run_until(lambda: bool(third.held), LATE_S, "a member that waits for dead letters")
     assert third.held == [*range(LOCKS_MAX + 30, LOCKS_MAX + 50)]
     world.run(world.now_us + S)
     assert dead_letters(cluster).every.total() == 20
-    waiting(fourth)
+    fetch_and_check_wait(fourth)
     delete_below(cluster, LOCKS_MAX - 20)
-    cluster.until(lambda: bool(fourth.held), LATE_S, "a member that waits for deleted records")
+    cluster.run_until(lambda: bool(fourth.held), LATE_S, "a member that waits for deleted records")
     assert fourth.held == [*range(LOCKS_MAX + 50, LOCKS_MAX + 80)]
     first.acknowledge(50, AcknowledgeType.REJECT)  # 30 of them are deleted, and have no dead letter
     world.run(world.now_us + 2 * S)

@@ -27,13 +27,13 @@ SEEDS_MAX = 12
 
 
 @cache
-def ran(seed: int) -> Outcome:
+def run_seed(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_share_group_keeps_its_rules(seed: int) -> None:
-    outcome = ran(seed)
+    outcome = run_seed(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
@@ -41,7 +41,7 @@ def test_a_share_group_keeps_its_rules(seed: int) -> None:
 def test_the_sample_reaches_every_end_of_a_delivery() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        reached += ran(seed).reached
+        reached += run_seed(seed).reached
     for state in (
         "confirmed: accept",
         "confirmed: reject",
@@ -63,13 +63,13 @@ def acknowledgements_are_answered_before_they_are_stored(patch: pytest.MonkeyPat
 def the_share_coordinator_answers_before_its_write_is_replicated(patch: pytest.MonkeyPatch) -> None:
     append = InternalLog.append
 
-    def hasty(self: InternalLog, partition: int, batch: bytes, leader_epoch: int, done: Any) -> None:
+    def mutated_append(self: InternalLog, partition: int, batch: bytes, leader_epoch: int, done: Any) -> None:
         share = self._topic == "__share_group_state" and self.leader_epoch(partition) == leader_epoch
         append(self, partition, batch, leader_epoch, lambda error: None if share else done(error))
         if share:
             done(0)
 
-    patch.setattr(InternalLog, "append", hasty)
+    patch.setattr(InternalLog, "append", mutated_append)
 
 
 def locks_do_not_end_by_their_time_out(patch: pytest.MonkeyPatch) -> None:
@@ -91,10 +91,10 @@ def an_acquired_record_is_acquired_again(patch: pytest.MonkeyPatch) -> None:
 def a_snapshot_loses_the_delivery_counts(patch: pytest.MonkeyPatch) -> None:
     snapshot = coordinator.formats.snapshot
 
-    def without(state: ShareState) -> bytes:
+    def mutated_snapshot(state: ShareState) -> bytes:
         return snapshot(replace(state, batches=tuple(b._replace(deliveries=0) for b in state.batches)))
 
-    patch.setattr(coordinator.formats, "snapshot", without)
+    patch.setattr(coordinator.formats, "snapshot", mutated_snapshot)
 
 
 def a_snapshot_loses_the_batches(patch: pytest.MonkeyPatch) -> None:
@@ -105,19 +105,19 @@ def a_snapshot_loses_the_batches(patch: pytest.MonkeyPatch) -> None:
 def the_start_offset_passes_records_that_members_hold(patch: pytest.MonkeyPatch) -> None:
     begin = SharePartition.begin_write
 
-    def ahead(self: SharePartition) -> StateUpdate | None:
+    def mutated_begin_write(self: SharePartition) -> StateUpdate | None:
         update = begin(self)
         return replace(update, start=self.end) if update is not None else None
 
-    patch.setattr(SharePartition, "begin_write", ahead)
+    patch.setattr(SharePartition, "begin_write", mutated_begin_write)
 
 
 def the_start_offset_goes_back_with_a_late_write(patch: pytest.MonkeyPatch) -> None:
-    def back(old: ShareState, update: StateUpdate, wall_ms: int) -> ShareState:
+    def mutated_apply_update(old: ShareState, update: StateUpdate, wall_ms: int) -> ShareState:
         new = apply_update(old, update, wall_ms)
         return replace(new, start=max(0, new.start - 1)) if new.start > old.start else new
 
-    patch.setattr(coordinator, "apply_update", back)
+    patch.setattr(coordinator, "apply_update", mutated_apply_update)
 
 
 def deposed_leaders_write(patch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def deposed_leaders_write(patch: pytest.MonkeyPatch) -> None:
 def a_leader_uses_its_state_of_an_earlier_epoch(patch: pytest.MonkeyPatch) -> None:
     find = SharePartitions.find
 
-    def found(self: SharePartitions, group_id: str, tp: Any) -> Any:
+    def mutated_find(self: SharePartitions, group_id: str, tp: Any) -> Any:
         shared = self._shared.get(SharePartitionKey(group_id, tp.topic_id, tp.partition))
         replica = self._replica_manager.hosted.get(tp)
         if shared is not None and replica is not None and replica.leads and shared.core is not None:
@@ -147,7 +147,7 @@ def a_leader_uses_its_state_of_an_earlier_epoch(patch: pytest.MonkeyPatch) -> No
             if shared.core is not None and self._is_current(shared) and shared.core.expire(now.mono_ms):
                 self.flush(shared)
 
-    patch.setattr(SharePartitions, "find", found)
+    patch.setattr(SharePartitions, "find", mutated_find)
     patch.setattr(SharePartitions, "tick", only_locks)
 
 
@@ -158,11 +158,11 @@ def the_last_delivery_does_not_end_a_record(patch: pytest.MonkeyPatch) -> None:
 def a_delivery_is_not_counted(patch: pytest.MonkeyPatch) -> None:
     hold = SharePartition._hold
 
-    def uncounted(self: SharePartition, run_: OffsetRun, member: str, until_ms: int) -> None:
+    def mutated_hold(self: SharePartition, run_: OffsetRun, member: str, until_ms: int) -> None:
         hold(self, run_, member, until_ms)
         run_.count = max(1, run_.count - (run_.first % 5 == 0))
 
-    patch.setattr(SharePartition, "_hold", uncounted)
+    patch.setattr(SharePartition, "_hold", mutated_hold)
 
 
 @pytest.mark.parametrize(

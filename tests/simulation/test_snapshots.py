@@ -19,21 +19,21 @@ def cluster(seed: int) -> Cluster:
     made = Cluster(World(seed), snapshot_log_bytes=1_000)
     InvariantChecker(made)
     made.want_topic("old", 1, 3)
-    made.until(made.settled, 30, "the beginning")
-    bounce(made, 6)
+    made.run_until(made.is_settled, 30, "the beginning")
+    restart_broker(made, 6)
     assert f"{LOG}/{1:020d}" not in made.ensemble.znodes, (
         "the metadata log was not truncated: the scenario did not happen"
     )
     return made
 
 
-def bounce(made: Cluster, times: int) -> None:
+def restart_broker(made: Cluster, times: int) -> None:
     """Down for longer than a session: this adds entries to the log."""
     for _ in range(times):
         made.brokers[2].kill()
         made.world.run(made.world.now_us + 5 * S)
         made.brokers[2].start()
-        made.until(made.settled, 30, "everything in step")
+        made.run_until(made.is_settled, 30, "everything in step")
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
@@ -43,13 +43,13 @@ def test_a_topic_newer_than_the_snapshot_keeps_its_replica_over_a_restart(seed: 
         if controller.controller._snapshots is not None:
             controller.controller._snapshots._log_bytes = NEVER
     topic_id = made.want_topic("young", 1, 3, min_insync_replicas="2")
-    made.until(made.settled, 30, "the young topic")
+    made.run_until(made.is_settled, 30, "the young topic")
     tp = TopicPartition(topic_id, 0)
     history = History()
     producer = Producer(made, history, "p", "young", 0)
     made.world.run(made.world.now_us + 2 * S)
     producer.stopped = True
-    made.until(lambda: producer.idle, 10, "the last acknowledgement")
+    made.run_until(lambda: producer.idle, 10, "the last acknowledgement")
     state = made.image.partition(tp)
     assert state is not None
     node = made.brokers[state.leader]
@@ -57,16 +57,16 @@ def test_a_topic_newer_than_the_snapshot_keeps_its_replica_over_a_restart(seed: 
     assert held == history.acks > 0
     node.kill()
     node.start()
-    made.until(lambda: tp in node.broker.replica_manager.hosted, 20, "the copy, opened again")
+    made.run_until(lambda: tp in node.broker.replica_manager.hosted, 20, "the copy, opened again")
     assert node.broker.replica_manager.hosted[tp].log.end_offset == held, "the replica was set aside"
     made.world.run(made.world.now_us + 500 * MS)
-    made.until(made.settled, 30, "everything in step")
+    made.run_until(made.is_settled, 30, "everything in step")
     machine = node.broker.replica_manager.hosted[tp].core
-    made.until(
+    made.run_until(
         lambda: machine.high_watermark == held, 20, "the watermark, once the followers have found the leader again"
     )
     logs_agree(made)
-    history.judge(made)
+    history.verify(made)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
@@ -74,19 +74,19 @@ def test_a_topic_deleted_below_the_snapshot_ends_no_broker_that_has_it_open(seed
     """A broker is isolated from ZooKeeper and reconnects when the log no longer contains the deletion."""
     made = cluster(seed)
     made.want_topic("again", 1, 3, min_insync_replicas="2")
-    made.until(made.settled, 30, "the topic")
+    made.run_until(made.is_settled, 30, "the topic")
     producer = Producer(made, History(), "p", "again", 0)
     made.world.run(made.world.now_us + 2 * S)
     producer.stopped = True
     # A batch in flight would be written to the next topic of this name.
-    made.until(lambda: producer.idle, 20, "its last acknowledgement")
+    made.run_until(lambda: producer.idle, 20, "its last acknowledgement")
     node = made.brokers[1]
     life, seq = node.life, node.broker.replica_manager.image.seq
     node.store.cut()
     made.delete_topic("again")
-    made.until(lambda: made.image.topic_named("again") is None, 20, "its end")
+    made.run_until(lambda: made.image.topic_named("again") is None, 20, "its end")
     second = made.want_topic("again", 1, 3, min_insync_replicas="2")
-    made.until(lambda: made.image.topic_named("again") is not None, 20, "another one of its name")
+    made.run_until(lambda: made.image.topic_named("again") is not None, 20, "another one of its name")
     for _ in range(6):
         made.brokers[2].kill()
         made.world.run(made.world.now_us + 5 * S)
@@ -96,7 +96,7 @@ def test_a_topic_deleted_below_the_snapshot_ends_no_broker_that_has_it_open(seed
         "the log still contains the deletion: the scenario did not happen"
     )
     node.store.heal()
-    made.until(made.settled, 30, "everything in step")
+    made.run_until(made.is_settled, 30, "everything in step")
     assert (node.life, node.broker.identity.losses) == (life, 0), "it ended itself, as after an I/O error"
     assert node.broker.replica_manager.hosted[TopicPartition(second, 0)].log.end_offset == 0
     logs_agree(made)
@@ -105,7 +105,7 @@ def test_a_topic_deleted_below_the_snapshot_ends_no_broker_that_has_it_open(seed
 def test_two_snapshots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("brokerd.cluster.snapshots.CUT_AT_ONCE", 2)
     made = cluster(3)
-    bounce(made, 8)
+    restart_broker(made, 8)
     made.world.run(made.world.now_us + 5 * S)
     znodes = made.ensemble.znodes
     folders = [p for p in znodes if p.startswith(f"{SNAPSHOTS}/") and p.count("/") == 3]

@@ -16,27 +16,27 @@ ELECTION_MS_MAX = 1_000
 pytestmark = pytest.mark.parametrize("seed", range(1, 4))
 
 
-def begun(seed: int) -> tuple[Scene, ControllerNode, ControllerNode]:
+def scene_with_standby(seed: int) -> tuple[Scene, ControllerNode, ControllerNode]:
     """(the scene, the active controller, the standby controller, which is connected to every broker)."""
     scene = Scene(seed, 2, brokers=3, probes=FOUND, controllers=2)
     scene.write(*WRITTEN)
-    (acting,) = (c for c in scene.cluster.controllers if c.acts)
-    (standby,) = (c for c in scene.cluster.controllers if not c.acts)
-    scene.cluster.until(
-        lambda: all(standby.probes.connected(b) for b in (1, 2, 3)), 5, "probes of the standby controller"
+    (acting,) = (c for c in scene.cluster.controllers if c.is_acting)
+    (standby,) = (c for c in scene.cluster.controllers if not c.is_acting)
+    scene.cluster.run_until(
+        lambda: all(standby.probes.is_connected(b) for b in (1, 2, 3)), 5, "probes of the standby controller"
     )
     return scene, acting, standby
 
 
 def test_a_broker_that_died_before_the_election_loses_its_leaders_within_a_second(seed: int) -> None:
-    scene, acting, standby = begun(seed)
+    scene, acting, standby = scene_with_standby(seed)
     acting.crash()
     scene.pass_ms(SESSION_MS // 2)  # the session of the broker then outlives that of the controller
     dead = scene.state.leader
     scene.cluster.brokers[dead].kill()
-    scene.cluster.until(lambda: standby.acts, 20, "the standby controller to be elected")
+    scene.cluster.run_until(lambda: standby.is_acting, 20, "the standby controller to be elected")
     elected_us = scene.world.now_us
-    scene.cluster.until(lambda: scene.state.leader not in (dead, -1), 20, "another leader")
+    scene.cluster.run_until(lambda: scene.state.leader not in (dead, -1), 20, "another leader")
     assert scene.world.now_us - elected_us <= ELECTION_MS_MAX * 1_000
     scene.cluster.brokers[dead].start()
     acting.start()
@@ -44,13 +44,13 @@ def test_a_broker_that_died_before_the_election_loses_its_leaders_within_a_secon
 
 
 def test_refused_connections_before_the_election_end_no_broker(seed: int) -> None:
-    scene, acting, standby = begun(seed)
+    scene, acting, standby = scene_with_standby(seed)
     before = {b.broker_id: b.broker_epoch for b in scene.cluster.image.live_brokers()}
     for broker_id in before:
         standby.probes.refuse(broker_id, 6_000)
     scene.pass_ms(10_000)
     acting.crash()
-    scene.cluster.until(lambda: standby.acts, 20, "the standby controller to be elected")
+    scene.cluster.run_until(lambda: standby.is_acting, 20, "the standby controller to be elected")
     scene.pass_ms(3_000)
     assert {b.broker_id: b.broker_epoch for b in scene.cluster.image.live_brokers()} == before
     acting.start()

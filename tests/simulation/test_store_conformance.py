@@ -42,7 +42,7 @@ class StoreEnvironment(ABC):
     def now_s(self) -> float: ...
 
     @abstractmethod
-    def until(self, condition: Callable[[], bool], seconds: float = 20) -> None: ...
+    def run_until(self, condition: Callable[[], bool], seconds: float = 20) -> None: ...
 
     @abstractmethod
     def crash(self, store: Store) -> None:
@@ -55,13 +55,13 @@ class StoreEnvironment(ABC):
     def send_request(self, call: Callable[[Callable[[Result], None]], None]) -> Result:
         out: list[Result] = []
         call(out.append)
-        self.until(lambda: bool(out))
+        self.run_until(lambda: bool(out))
         assert len(out) == 1
         return out[0]
 
-    def joined(self, session_ms: int = SESSION_MS) -> Any:
+    def connected_store(self, session_ms: int = SESSION_MS) -> Any:
         store = self.connect(session_ms)
-        self.until(lambda: store.zk_session != 0)
+        self.run_until(lambda: store.zk_session != 0)
         return store
 
 
@@ -73,18 +73,18 @@ class RealStores(StoreEnvironment):
         """Session key of each connection."""
 
     @property
-    def hosts(self) -> str:
+    def zookeeper_connect(self) -> str:
         return f"127.0.0.1:{self.port}{self.chroot}"
 
     def connect(self, session_ms: int = SESSION_MS) -> Store:
-        store = ZooKeeperStore(self.hosts, session_ms, self.protection, self.keys.append)
+        store = ZooKeeperStore(self.zookeeper_connect, session_ms, self.protection, self.keys.append)
         self.stores.append(store)
         return store
 
     def now_s(self) -> float:
         return time.monotonic()
 
-    def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+    def run_until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it did not happen"
@@ -126,7 +126,7 @@ class SimulatedStores(StoreEnvironment):
     def now_s(self) -> float:
         return self.world.now_us / S
 
-    def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+    def run_until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
         assert condition() or self.world.run(self.world.now_us + int(seconds * S), condition), "it did not happen"
 
     def crash(self, store: Any) -> None:
@@ -157,7 +157,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
     """A server that accepts only TLS with an authenticated client."""
     folder = tmp_path_factory.mktemp("guarded")
     authority = Authority(folder / "pki")
@@ -166,7 +166,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Pat
         yield port, authority.ca
 
 
-def protected(ca: Path, *, password: str = PASSWORD, owned: bool = True) -> Protection:
+def client_protection(ca: Path, *, password: str = PASSWORD, owned: bool = True) -> Protection:
     lines = {
         "zookeeper.ssl.client.enable": "true",
         "zookeeper.ssl.truststore.location": str(ca),
@@ -186,8 +186,8 @@ def ground(request: pytest.FixtureRequest) -> Iterator[StoreEnvironment]:
     if request.param == "real":
         real = RealStores(request.getfixturevalue("server"))
     else:
-        port, ca = request.getfixturevalue("guarded")
-        real = RealStores(port, protected(ca))
+        port, ca = request.getfixturevalue("guarded_server")
+        real = RealStores(port, client_protection(ca))
     yield real
     real.close()
 
@@ -196,7 +196,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[StoreEnvironment]:
 def root(ground: StoreEnvironment, request: pytest.FixtureRequest) -> str:
     """A node of this test: the real server is shared by the tests."""
     path = "/" + request.node.name.replace("[", "-").replace("]", "")
-    store = ground.joined()
+    store = ground.connected_store()
     assert ground.send_request(lambda d: store.create(path, b"", d)).ok
     return path
 
@@ -204,29 +204,29 @@ def root(ground: StoreEnvironment, request: pytest.FixtureRequest) -> str:
 def real_ground(who: str, request: pytest.FixtureRequest) -> RealStores:
     if who == "real":
         return RealStores(request.getfixturevalue("server"))
-    port, ca = request.getfixturevalue("guarded")
-    return RealStores(port, protected(ca))
+    port, ca = request.getfixturevalue("guarded_server")
+    return RealStores(port, client_protection(ca))
 
 
 @pytest.mark.parametrize("who", ["real", "protected"])
 def test_another_client_ends_the_session_of_a_dead_one_by_its_key(who: str, request: pytest.FixtureRequest) -> None:
     real = real_ground(who, request)
     path, other_path = f"/ended-{who}", f"/others-{who}"
-    dead, witness = real.joined(LONG_SESSION_MS), real.joined(LONG_SESSION_MS)
+    dead, witness = real.connected_store(LONG_SESSION_MS), real.connected_store(LONG_SESSION_MS)
     key = next(k for k in real.keys if k.zk_session == dead.zk_session)
     assert real.send_request(lambda d: dead.create(path, b"", d, ephemeral=True)).ok
     assert real.send_request(lambda d: witness.create(other_path, b"", d, ephemeral=True)).ok
     wrong = SessionKey(key.zk_session, bytes(16))
-    assert end_session(real.hosts, wrong, LONG_SESSION_MS, real.protection) is FormerSession.EXPIRED
+    assert end_session(real.zookeeper_connect, wrong, LONG_SESSION_MS, real.protection) is FormerSession.EXPIRED
     assert real.send_request(lambda d: witness.get(path, d)).ok, "another password ends nothing"
     gone: list[str] = []
     assert real.send_request(lambda d: witness.get(path, d, watch=gone.append)).ok
     real.crash(dead)
-    assert end_session(real.hosts, key, LONG_SESSION_MS, real.protection) is FormerSession.ENDED
-    real.until(lambda: gone == [path])
+    assert end_session(real.zookeeper_connect, key, LONG_SESSION_MS, real.protection) is FormerSession.ENDED
+    real.run_until(lambda: gone == [path])
     assert real.send_request(lambda d: witness.get(path, d)).code is Code.NO_NODE
     assert real.send_request(lambda d: witness.get(other_path, d)).ok
-    assert end_session(real.hosts, key, LONG_SESSION_MS, real.protection) is FormerSession.EXPIRED
+    assert end_session(real.zookeeper_connect, key, LONG_SESSION_MS, real.protection) is FormerSession.EXPIRED
     real.close()
 
 
@@ -235,13 +235,13 @@ def test_a_process_that_lives_on_reads_the_end_of_its_session_as_its_expiry(
     who: str, request: pytest.FixtureRequest
 ) -> None:
     real = real_ground(who, request)
-    alive = real.joined(LONG_SESSION_MS)
+    alive = real.connected_store(LONG_SESSION_MS)
     states: list[SessionState] = []
     alive.on_session = states.append
     key = next(k for k in real.keys if k.zk_session == alive.zk_session)
     assert real.send_request(lambda d: alive.create(f"/living-{who}", b"", d, ephemeral=True)).ok
-    assert end_session(real.hosts, key, LONG_SESSION_MS, real.protection) is FormerSession.ENDED
-    real.until(lambda: states[-1:] == [SessionState.CONNECTED] and SessionState.EXPIRED in states)
+    assert end_session(real.zookeeper_connect, key, LONG_SESSION_MS, real.protection) is FormerSession.ENDED
+    real.run_until(lambda: states[-1:] == [SessionState.CONNECTED] and SessionState.EXPIRED in states)
     assert alive.zk_session != key.zk_session
     assert real.send_request(lambda d: alive.get(f"/living-{who}", d)).code is Code.NO_NODE
     real.close()
@@ -258,21 +258,21 @@ def test_a_chroot_is_created_and_paths_are_relative_to_it(who: str, request: pyt
     if who == "real":
         port, protection = request.getfixturevalue("server"), OPEN
     else:
-        port, ca = request.getfixturevalue("guarded")
-        protection = protected(ca)
+        port, ca = request.getfixturevalue("guarded_server")
+        protection = client_protection(ca)
     below, whole = RealStores(port, protection, "/clusters/weir/"), RealStores(port, protection)
 
-    def created(path: str) -> list[str]:
+    def created_paths(path: str) -> list[str]:
         """The paths that a watch was called with."""
-        store, seen = below.joined(), list[str]()
+        store, seen = below.connected_store(), list[str]()
         below.send_request(lambda d: store.exists(path, d, watch=seen.append))
         assert below.send_request(lambda d: store.create(path, b"x", d)).ok
-        below.until(lambda: bool(seen))
+        below.run_until(lambda: bool(seen))
         return seen
 
-    assert created("/a") == ["/a"]
-    assert created("/b") == ["/b"], "the second client finds the chroot"
-    other = whole.joined()
+    assert created_paths("/a") == ["/a"]
+    assert created_paths("/b") == ["/b"], "the second client finds the chroot"
+    other = whole.connected_store()
     assert whole.send_request(lambda d: other.get("/clusters/weir/a", d)).data == b"x"
     assert whole.send_request(lambda d: other.get("/a", d)).code is Code.NO_NODE
     below.close()
@@ -280,7 +280,7 @@ def test_a_chroot_is_created_and_paths_are_relative_to_it(who: str, request: pyt
 
 
 def test_versions_guard_every_change(ground: StoreEnvironment, root: str) -> None:
-    store, path = ground.joined(), f"{root}/a"
+    store, path = ground.connected_store(), f"{root}/a"
     send_request = ground.send_request
     assert send_request(lambda d: store.get(path, d)).code is Code.NO_NODE
     assert send_request(lambda d: store.set(path, b"x", 0, d)).code is Code.NO_NODE
@@ -301,7 +301,7 @@ def test_versions_guard_every_change(ground: StoreEnvironment, root: str) -> Non
 
 
 def test_a_recreated_znode_has_another_czxid(ground: StoreEnvironment, root: str) -> None:
-    store, path = ground.joined(), f"{root}/member"
+    store, path = ground.connected_store(), f"{root}/member"
     numbers = []
     for _ in range(2):
         assert ground.send_request(lambda d: store.create(path, b"", d, ephemeral=True)).ok
@@ -313,7 +313,7 @@ def test_a_recreated_znode_has_another_czxid(ground: StoreEnvironment, root: str
 
 
 def test_children_are_listed_by_name_in_order(ground: StoreEnvironment, root: str) -> None:
-    store = ground.joined()
+    store = ground.connected_store()
     for name in ("b", "a", "c"):
         assert ground.send_request(lambda d, name=name: store.create(f"{root}/{name}", b"", d)).ok  # type: ignore[misc]
     assert ground.send_request(lambda d: store.create(f"{root}/a/deep", b"", d)).ok
@@ -322,7 +322,7 @@ def test_children_are_listed_by_name_in_order(ground: StoreEnvironment, root: st
 
 
 def test_a_multi_is_atomic_and_names_the_failed_operation(ground: StoreEnvironment, root: str) -> None:
-    store = ground.joined()
+    store = ground.connected_store()
     send_request = ground.send_request
     assert send_request(
         lambda d: store.multi([Create(f"{root}/x", b"1"), Create(f"{root}/x/y", b"2"), Check(root, 0)], d)
@@ -344,31 +344,31 @@ def test_a_multi_is_atomic_and_names_the_failed_operation(ground: StoreEnvironme
 
 def test_responses_arrive_in_the_order_of_the_requests(ground: StoreEnvironment, root: str) -> None:
     """The reader of the metadata log requests many entries at once and applies them in the order of the responses."""
-    store = ground.joined()
+    store = ground.connected_store()
     order: list[int] = []
     for i in range(200):
         path = f"{root}/none" if i % 3 else root
         store.get(path, lambda r, i=i: order.append(i))  # type: ignore[misc]
-    ground.until(lambda: len(order) == 200)
+    ground.run_until(lambda: len(order) == 200)
     assert order == [*range(200)]
 
 
 def test_a_watch_fires_once_for_what_it_watches(ground: StoreEnvironment, root: str) -> None:
-    store, other = ground.joined(), ground.joined()
+    store, other = ground.connected_store(), ground.connected_store()
     fired: list[str] = []
     send_request = ground.send_request
     assert send_request(lambda d: store.exists(f"{root}/n", d, lambda p: fired.append("made"))).code is Code.NO_NODE
     assert send_request(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("never"))).code is Code.NO_NODE
     assert send_request(lambda d: store.children(root, d, lambda p: fired.append("child"))).ok
     assert send_request(lambda d: other.create(f"{root}/n", b"1", d)).ok
-    ground.until(lambda: sorted(fired) == ["child", "made"])
+    ground.run_until(lambda: sorted(fired) == ["child", "made"])
     assert send_request(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("set"))).ok
     assert send_request(lambda d: other.set(f"{root}/n", b"2", -1, d)).ok
     assert send_request(lambda d: other.set(f"{root}/n", b"3", -1, d)).ok
-    ground.until(lambda: "set" in fired)
+    ground.run_until(lambda: "set" in fired)
     assert send_request(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("gone"))).data == b"3"
     assert send_request(lambda d: other.delete(f"{root}/n", -1, d)).ok
-    ground.until(lambda: "gone" in fired)
+    ground.run_until(lambda: "gone" in fired)
     assert sorted(fired) == ["child", "gone", "made", "set"]
 
 
@@ -376,7 +376,7 @@ def test_repeated_watches_fire_once(ground: StoreEnvironment, root: str) -> None
     """A controller reads every second even without a change. Each read used to add a watch, so that the first change after an idle hour caused thousands
     of reads, and the election waited for them.
     """
-    store, other = ground.joined(), ground.joined()
+    store, other = ground.connected_store(), ground.connected_store()
     received: list[str] = []
     send_request = ground.send_request
     assert send_request(lambda d: store.create(f"{root}/n", b"1", d)).ok
@@ -387,30 +387,30 @@ def test_repeated_watches_fire_once(ground: StoreEnvironment, root: str) -> None
     for data in (b"2", b"3"):
         assert send_request(lambda d, data=data: other.set(f"{root}/n", data, -1, d)).ok  # type: ignore[misc]
     assert send_request(lambda d: other.create(f"{root}/m", b"", d)).ok
-    ground.until(lambda: len(received) >= 2)
+    ground.run_until(lambda: len(received) >= 2)
     assert send_request(lambda d: store.sync("/", d)).ok
     assert sorted(received) == ["children", "data"]
     assert send_request(lambda d: store.get(f"{root}/n", d, lambda p: received.append("again"))).ok
     assert send_request(lambda d: other.set(f"{root}/n", b"4", -1, d)).ok
-    ground.until(lambda: "again" in received)
+    ground.run_until(lambda: "again" in received)
 
 
 def test_a_watch_fires_before_a_response_with_the_change(ground: StoreEnvironment, root: str) -> None:
-    store, other = ground.joined(), ground.joined()
+    store, other = ground.connected_store(), ground.connected_store()
     order: list[str] = []
     assert ground.send_request(lambda d: store.create(f"{root}/n", b"1", d)).ok
     assert ground.send_request(lambda d: store.get(f"{root}/n", d, lambda p: order.append("watch"))).ok
     assert ground.send_request(lambda d: other.set(f"{root}/n", b"2", -1, d)).ok
     assert ground.send_request(lambda d: store.sync("/", d)).ok
     store.get(f"{root}/n", lambda r: order.append(r.data.decode()))
-    ground.until(lambda: len(order) == 2)
+    ground.run_until(lambda: len(order) == 2)
     assert order == ["watch", "2"]
 
 
 def test_ephemeral_nodes_end_with_the_session_time_out_or_at_once_with_a_close(
     ground: StoreEnvironment, root: str
 ) -> None:
-    store, silent, polite = ground.joined(), ground.joined(), ground.joined()
+    store, silent, polite = ground.connected_store(), ground.connected_store(), ground.connected_store()
     assert ground.send_request(lambda d: silent.create(f"{root}/silent", b"", d, ephemeral=True)).ok
     assert ground.send_request(lambda d: polite.create(f"{root}/polite", b"", d, ephemeral=True)).ok
     states: list[SessionState] = []
@@ -424,14 +424,14 @@ def test_ephemeral_nodes_end_with_the_session_time_out_or_at_once_with_a_close(
     ground.crash(silent)
     gone: list[str] = []
     assert ground.send_request(lambda d: store.exists(f"{root}/silent", d, gone.append)).ok
-    ground.until(lambda: bool(gone))
+    ground.run_until(lambda: bool(gone))
     assert names() == ()
     assert states == []
 
 
 def test_a_close_without_a_connection_ends_the_session_at_the_next_one(ground: StoreEnvironment, root: str) -> None:
     """A controller that is stopped while it changes its server: another one would be elected only after the session time-out."""
-    store, polite = ground.joined(), ground.joined(LONG_SESSION_MS)
+    store, polite = ground.connected_store(), ground.connected_store(LONG_SESSION_MS)
     assert ground.send_request(lambda d: polite.create(f"{root}/polite", b"", d, ephemeral=True)).ok
     began = ground.now_s()
     ground.lose_connection(polite)
@@ -440,21 +440,21 @@ def test_a_close_without_a_connection_ends_the_session_at_the_next_one(ground: S
         ground.stores.remove(polite)
     gone: list[str] = []
     if ground.send_request(lambda d: store.exists(f"{root}/polite", d, gone.append)).ok:
-        ground.until(lambda: bool(gone), 50)
+        ground.run_until(lambda: bool(gone), 50)
     assert ground.now_s() - began < LONG_SESSION_MS / 1000, "the session has expired instead"
 
 
 # -- a server that is protected ----------------------------------------------------------------------------------------
 def test_a_client_is_served_only_after_authentication(
-    guarded: tuple[int, Path], caplog: pytest.LogCaptureFixture
+    guarded_server: tuple[int, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    port, ca = guarded
-    unauthenticated = RealStores(port, protected(ca, password="guess"))
+    port, ca = guarded_server
+    unauthenticated = RealStores(port, client_protection(ca, password="guess"))
     store: Any = unauthenticated.connect()
     reported: list[SessionState] = []
     store.on_session = reported.append
     # Retried: a server that ends during authentication looks the same, and no other process would retry.
-    unauthenticated.until(lambda: reported.count(SessionState.SUSPENDED) >= 3, 60)
+    unauthenticated.run_until(lambda: reported.count(SessionState.SUSPENDED) >= 3, 60)
     assert unauthenticated.send_request(lambda d: store.exists("/", d)).code is Code.CONNECTION_LOSS
     assert "SASL authentication failed: host=127.0.0.1 user=weir" in caplog.text and "guess" not in caplog.text
     store._client._connection.sasl_options["password"] = PASSWORD
@@ -465,14 +465,14 @@ def test_a_client_is_served_only_after_authentication(
             store.exists("/", out.append)
         return bool(out) and out[-1].ok
 
-    unauthenticated.until(responded, 60)
+    unauthenticated.run_until(responded, 60)
     unauthenticated.close()
 
 
-def test_only_the_owner_accesses_nodes_until_they_are_opened(guarded: tuple[int, Path]) -> None:
-    port, ca = guarded
-    real = RealStores(port, protected(ca))
-    store = real.joined()
+def test_only_the_owner_accesses_nodes_until_they_are_opened(guarded_server: tuple[int, Path]) -> None:
+    port, ca = guarded_server
+    real = RealStores(port, client_protection(ca))
+    store = real.connected_store()
     for path in ("/owned", "/owned/below"):
         assert real.send_request(lambda d, path=path: store.create(path, b"keys", d)).ok  # type: ignore[misc]
     assert real.send_request(lambda d: store.multi([Create("/owned/multi", b"")], d)).ok
@@ -487,8 +487,8 @@ def test_only_the_owner_accesses_nodes_until_they_are_opened(guarded: tuple[int,
 
     assert acls() == {"sasl"}
     hosts = f"127.0.0.1:{port}"
-    assert hand_over(hosts, protected(ca), ["/owned", "/none"], owned=False) == 3
+    assert hand_over(hosts, client_protection(ca), ["/owned", "/none"], owned=False) == 3
     assert acls() == {"world"}
-    assert hand_over(hosts, protected(ca), ["/owned"], owned=True) == 3
+    assert hand_over(hosts, client_protection(ca), ["/owned"], owned=True) == 3
     assert acls() == {"sasl"}
     real.close()

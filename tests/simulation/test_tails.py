@@ -22,13 +22,13 @@ SEEDS: list[tuple[Live, int]] = [(live, 2), (live, 19), (live_with_transactions,
 
 
 @cache
-def ran(life: Live, seed: int) -> Outcome:
+def run_seed(life: Live, seed: int) -> Outcome:
     return run(seed, life=life)
 
 
 @pytest.mark.parametrize(("life", "seed"), SEEDS, ids=lambda v: getattr(v, "__name__", str(v)))
 def test_a_simulation_with_tail_moves_keeps_the_invariants(life: Live, seed: int) -> None:
-    outcome = ran(life, seed)
+    outcome = run_seed(life, seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
     assert outcome.acks > 50, "too few acknowledgements: the run shows nothing"
 
@@ -36,7 +36,7 @@ def test_a_simulation_with_tail_moves_keeps_the_invariants(life: Live, seed: int
 def test_the_sample_reaches_all_tail_move_states() -> None:
     reached: Counter[str] = Counter()
     for life, seed in SEEDS:
-        reached += ran(life, seed).reached
+        reached += run_seed(life, seed).reached
     for state in (
         "tail copied",
         "observer joined the ISR",
@@ -56,7 +56,7 @@ def test_with_every_old_replica_down_no_broker_leads_and_no_acknowledged_record_
     TailWatch(cluster)
     cluster.archive = Archive(cluster, (MOVED,))
     topic_id = cluster.want_topic(MOVED, 1, 2, min_insync_replicas="2")
-    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    cluster.run_until(cluster.is_settled, 30, "the cluster's beginning")
     producer = Producer(cluster, history, "p", MOVED, 0)
     world.run(world.now_us + 2 * S)
     tp = TopicPartition(topic_id, 0)
@@ -66,10 +66,10 @@ def test_with_every_old_replica_down_no_broker_leads_and_no_acknowledged_record_
     move = TailMove(cluster, tp, "moved-0", spare, 1)
     move.gives_up = False
     copies = lambda: [cluster.brokers[b].broker.replica_manager.hosted.get(tp) for b in spare]  # noqa: E731
-    cluster.until(lambda: all(c is not None and c.log.size_bytes for c in copies()), 30, "both to follow")
+    cluster.run_until(lambda: all(c is not None and c.log.size_bytes for c in copies()), 30, "both to follow")
     producer.stopped = True
-    cluster.until(lambda: producer.idle, 20, "the last acknowledgement")
-    cluster.until(lambda: move.step == "follow", 20, "the operator to have read of it")
+    cluster.run_until(lambda: producer.idle, 20, "the last acknowledgement")
+    cluster.run_until(lambda: move.step == "follow", 20, "the operator to have read of it")
     for broker_id in state.replicas:
         cluster.brokers[broker_id].kill()
     world.run(world.now_us + 8 * S)
@@ -77,6 +77,6 @@ def test_with_every_old_replica_down_no_broker_leads_and_no_acknowledged_record_
     assert now is not None and now.leader == NO_LEADER and set(now.observers) == set(spare)
     for broker_id in state.replicas:
         cluster.brokers[broker_id].start()
-    cluster.until(lambda: move.over and cluster.settled(), 60, "the move's end")
-    history.judge(cluster)
+    cluster.run_until(lambda: move.over and cluster.is_settled(), 60, "the move's end")
+    history.verify(cluster)
     assert history.acks

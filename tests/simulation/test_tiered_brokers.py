@@ -44,9 +44,9 @@ def test_reads_and_copies_survive_kills_and_a_failing_store(seed: int) -> None:
         scene.pass_ms(2_000)
         leader = scene.cluster.brokers[scene.state.leader]
         leader.kill()
-        scene.cluster.until(partial(scene.leads_another, leader.broker_id), 30, "another leader")
+        scene.cluster.run_until(partial(scene.leads_another, leader.broker_id), 30, "another leader")
         leader.start()
-        scene.cluster.until(scene.cluster.settled, 60, "everything in sync")
+        scene.cluster.run_until(scene.cluster.is_settled, 60, "everything in sync")
     scene.cluster.remote_store.failing = 0
     for node in scene.cluster.brokers.values():
         if node.remote_helper is not None:
@@ -82,10 +82,12 @@ def test_a_new_replica_begins_at_the_local_log_start_with_the_state_of_the_tier(
     scene.until_tiered(old)
     new = next(b for b in (1, 2, 3) if b not in old)
     before = scene.cluster.world.reached["remote snapshot: NONE"]
-    scene.cluster.want(
+    scene.cluster.deliver_desired(
         DesiredAssignment(scene.topic_id, 0, (new, old[0]), scene.state.assignment_generation, "move", "request")
     )
-    scene.cluster.until(lambda: scene.state.replicas == (new, old[0]) and new in scene.state.isr_ids, 60, "the move")
+    scene.cluster.run_until(
+        lambda: scene.state.replicas == (new, old[0]) and new in scene.state.isr_ids, 60, "the move"
+    )
     assert scene.cluster.world.reached["remote snapshot: NONE"] > before
     replica = scene.cluster.brokers[new].broker.replica_manager.hosted[scene.tp]
     assert replica.log.start_offset > 0
@@ -104,7 +106,7 @@ def test_a_deleted_topic_leaves_no_object(seed: int) -> None:
     scene.until_tiered()
     assert scene.store
     scene.cluster.delete_topic("t")
-    scene.cluster.until(lambda: not scene.store, 120, "the deletion of all objects")
+    scene.cluster.run_until(lambda: not scene.store, 120, "the deletion of all objects")
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -118,10 +120,12 @@ def test_a_new_replica_of_a_topic_that_lost_records_before_it_was_tiered(seed: i
     leader.enter(lambda: log_.raise_start(5))
     old = scene.state.replicas
     new = next(b for b in (1, 2, 3) if b not in old)
-    scene.cluster.want(
+    scene.cluster.deliver_desired(
         DesiredAssignment(scene.topic_id, 0, (old[0], new), scene.state.assignment_generation, "move", "request")
     )
-    scene.cluster.until(lambda: scene.state.replicas == (old[0], new) and new in scene.state.isr_ids, 60, "the move")
+    scene.cluster.run_until(
+        lambda: scene.state.replicas == (old[0], new) and new in scene.state.isr_ids, 60, "the move"
+    )
     assert scene.local_start(new) == 5
 
 
@@ -133,12 +137,12 @@ def test_deleted_records_are_hidden_in_both_tiers_under_every_leader(seed: int) 
     leader = scene.cluster.brokers[scene.state.leader]
     replica = leader.broker.replica_manager.hosted[scene.tp]
     leader.enter(lambda: leader.broker.remote_logs.request_start(replica, 7))
-    scene.cluster.until(lambda: replica.start_offset == 7, 30, "the log start")
+    scene.cluster.run_until(lambda: replica.start_offset == 7, 30, "the log start")
     assert scene.fetch(6).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     leader.kill()
-    scene.cluster.until(partial(scene.leads_another, leader.broker_id), 30, "another leader")
+    scene.cluster.run_until(partial(scene.leads_another, leader.broker_id), 30, "another leader")
     other = scene.cluster.brokers[scene.state.leader].broker.replica_manager.hosted[scene.tp]
-    scene.cluster.until(lambda: other.remote is not None and other.remote.loaded, 30, "its remote log")
+    scene.cluster.run_until(lambda: other.remote is not None and other.remote.loaded, 30, "its remote log")
     assert other.start_offset == 7 and scene.fetch(6).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert scene.read_all(7) == scene.written[7:]
 
@@ -160,11 +164,13 @@ def deleted_by_a_deposed_leader() -> set[str]:
 
     frozen = scene.cluster.brokers[metadata_leader()]
     frozen.freeze()
-    scene.cluster.until(lambda: metadata_leader() not in (frozen.broker_id, -1), 30, "another leader of the metadata")
-    scene.cluster.until(lambda: scene.state.leader not in (frozen.broker_id, -1), 30, "a leader of the partition")
+    scene.cluster.run_until(
+        lambda: metadata_leader() not in (frozen.broker_id, -1), 30, "another leader of the metadata"
+    )
+    scene.cluster.run_until(lambda: scene.state.leader not in (frozen.broker_id, -1), 30, "a leader of the partition")
     copied = len(scene.store)
     scene.produce_under_any_leader(30)
-    scene.cluster.until(lambda: len(scene.store) > copied + 4, 60, "new copies")
+    scene.cluster.run_until(lambda: len(scene.store) > copied + 4, 60, "new copies")
     cleanup = frozen.broker.remote_logs._cleanup
     cleanup._swept_ms.clear()
     cleanup._next_ms = 0

@@ -41,9 +41,9 @@ class TieredTailMove:
         self.new = next(b for b in (1, 2, 3) if b not in old)
         self.move = TailMove(self.cluster, self.scene.tp, "t-0", (old[0], self.new), 1, tiered=True)
         self.move.gives_up, self.move._forbidden_left = False, 0
-        self.cluster.until(lambda: self.scene.state.tail_start >= 0, 30, "the start offset of the observer")
+        self.cluster.run_until(lambda: self.scene.state.tail_start >= 0, 30, "the start offset of the observer")
         self.start = self.scene.state.tail_start
-        self.cluster.until(lambda: self.scene.local_start(self.new) == self.start, 30, "the start of its log")
+        self.cluster.run_until(lambda: self.scene.local_start(self.new) == self.start, 30, "the start of its log")
 
     def follow(self) -> None:
         self.scene.produce(5)
@@ -51,7 +51,7 @@ class TieredTailMove:
 
     def finish(self) -> None:
         self.cluster.remote_store.away = False
-        self.cluster.until(lambda: self.move.over and self.cluster.settled(), 120, "the end of the move")
+        self.cluster.run_until(lambda: self.move.over and self.cluster.is_settled(), 120, "the end of the move")
         assert self.move.step == "done"
         assert self.scene.local_start(self.new) >= self.start
         assert self.scene.read_all() == self.scene.written
@@ -71,10 +71,10 @@ def under_another_leader() -> None:
     moving = TieredTailMove(3)
     before = moving.cluster.brokers[moving.scene.state.leader]
     before.kill()
-    moving.cluster.until(lambda: moving.scene.leads_another(before.broker_id), 30, "another leader")
+    moving.cluster.run_until(lambda: moving.scene.leads_another(before.broker_id), 30, "another leader")
     moving.cluster.remote_store.away = False
     leader = moving.scene.state.leader
-    moving.cluster.until(lambda: moving.scene.local_start(leader) == moving.start, 30, "the local log start")
+    moving.cluster.run_until(lambda: moving.scene.local_start(leader) == moving.start, 30, "the local log start")
     before.start()
     moving.finish()
 
@@ -83,19 +83,19 @@ def test_a_later_leader_closes_the_segment_in_which_the_new_replica_starts() -> 
     under_another_leader()
 
 
-def reassigned() -> None:
+def reassign_during_copy() -> None:
     """Another operator orders an ordinary move to the same broker before the old records are copied. (Seed 5045 of `tiered-tail-transactions`.)"""
     moving = TieredTailMove(4)
     state = moving.scene.state
-    moving.cluster.want(
+    moving.cluster.deliver_desired(
         DesiredAssignment(*moving.scene.tp, (moving.new, state.replicas[1]), state.assignment_generation, "other")
     )
-    moving.cluster.until(lambda: not moving.scene.state.observers, 30, "a replica in place of the observer")
+    moving.cluster.run_until(lambda: not moving.scene.state.observers, 30, "a replica in place of the observer")
     moving.scene.pass_ms(8_000)
     assert moving.new not in moving.scene.state.isr_ids, "the records below its start are in no other tier"
     moving.cluster.remote_store.away = False
-    moving.cluster.until(
-        lambda: moving.scene.state.replicas == (moving.new, state.replicas[1]) and moving.cluster.settled(),
+    moving.cluster.run_until(
+        lambda: moving.scene.state.replicas == (moving.new, state.replicas[1]) and moving.cluster.is_settled(),
         120,
         "the end of the ordinary move",
     )
@@ -103,7 +103,7 @@ def reassigned() -> None:
 
 
 def test_an_observer_that_becomes_a_replica_joins_only_after_the_copies() -> None:
-    reassigned()
+    reassign_during_copy()
 
 
 def eager_local_starts(patch: pytest.MonkeyPatch) -> None:
@@ -118,22 +118,22 @@ def test_a_leader_that_does_not_wait_for_the_copies_is_detected(monkeypatch: pyt
 
 
 def test_a_controller_that_accepts_a_deletion_of_a_tiered_topic_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unchecked(plan: ReconcilePass, topic: object, state: object, wanted: DesiredAssignment) -> object:
-        return ordered(plan, NotTiered(topic), state, wanted)
+    def mutated_desired_state(plan: ReconcilePass, topic: object, state: object, wanted: DesiredAssignment) -> object:
+        return ordered(plan, UntieredTopic(topic), state, wanted)
 
     ordered = desired._desired_state
-    monkeypatch.setattr(desired, "_desired_state", unchecked)
+    monkeypatch.setattr(desired, "_desired_state", mutated_desired_state)
     moving = TieredTailMove(1)
     state = moving.scene.state
     order = DesiredAssignment(
         *moving.scene.tp, state.target, state.assignment_generation, "cut", delete_below=moving.start
     )
-    moving.cluster.want(order)
+    moving.cluster.deliver_desired(order)
     with pytest.raises(Violation, match="copies of the store end at"):
         moving.scene.pass_ms(5_000)
 
 
-class NotTiered:
+class UntieredTopic:
     """The topic of an order, without its configs."""
 
     def __init__(self, topic: object) -> None:

@@ -20,9 +20,9 @@ def create_again(scene: Scene, *assignments: DesiredAssignment) -> None:
     deleted = replace(scene.cluster.topics["t"], deleted=True, generation=2)
     assert scene.cluster.acting is not None
     scene.cluster.acting.deliver(DesiredRead((deleted,), assignments))
-    scene.cluster.until(lambda: scene.cluster.image.topic_named("t") is None, 2, "its deletion")
+    scene.cluster.run_until(lambda: scene.cluster.image.topic_named("t") is None, 2, "its deletion")
     scene.topic_id = scene.cluster.want_topic("t", 1, 2, min_insync_replicas="1")
-    scene.cluster.until(lambda: scene.cluster.image.partition(scene.tp) is not None, 2, "the new topic")
+    scene.cluster.run_until(lambda: scene.cluster.image.partition(scene.tp) is not None, 2, "the new topic")
 
 
 METADATA = Path("/data/t-0/partition.metadata")
@@ -41,9 +41,9 @@ def test_a_log_that_lost_its_topic_id_is_not_used_for_the_recreated_topic(seed: 
         away.disk.replace(METADATA, left)
     create_again(scene)
     away.start()
-    scene.cluster.until(lambda: scene.tp in away.broker.replica_manager.hosted, 20, "the new copy")
+    scene.cluster.run_until(lambda: scene.tp in away.broker.replica_manager.hosted, 20, "the new copy")
     assert away.broker.replica_manager.hosted[scene.tp].log.end_offset == 0
-    scene.cluster.until(scene.cluster.settled, 20, "all in step")
+    scene.cluster.run_until(scene.cluster.is_settled, 20, "all in step")
     scene.pass_ms(300)
     scene.write("new")
     assert scene.end() == ["new"]
@@ -68,14 +68,14 @@ def test_the_high_watermark_of_a_deleted_topic_is_not_used_for_the_recreated_top
     create_again(scene)  # within the session of the broker that is away, so that the topic is placed on both
     away.start()
     opened = lambda: scene.tp in away.broker.replica_manager.hosted  # noqa: E731
-    scene.cluster.until(opened, 2, "the new copy")
+    scene.cluster.run_until(opened, 2, "the new copy")
     away.kill()
     away.start()
     assert away.broker.identity.doubt is None, "the new copy is shorter than the old one, which is no loss"
-    scene.cluster.until(opened, 2, "the new copy")
+    scene.cluster.run_until(opened, 2, "the new copy")
     assert away.broker.identity.tail_intact
     assert away.broker.replica_manager.hosted[scene.tp].core.high_watermark == 0
-    scene.cluster.until(scene.cluster.settled, 20, "all in step")
+    scene.cluster.run_until(scene.cluster.is_settled, 20, "all in step")
     scene.pass_ms(300)
     scene.write("new")
     assert scene.end() == ["new"]
@@ -87,7 +87,7 @@ def test_a_reassignment_of_a_deleted_topic_is_dropped(seed: int) -> None:
     scene.write(*OLD)
     there = scene.state
     create_again(scene, DesiredAssignment(scene.topic_id, 0, there.replicas[::-1], there.assignment_generation, "1"))
-    scene.cluster.until(scene.cluster.settled, 20, "all in step")
+    scene.cluster.run_until(scene.cluster.is_settled, 20, "all in step")
     scene.pass_ms(300)
     scene.write("new")
     assert scene.end() == ["new"]

@@ -28,29 +28,29 @@ class Scene:
         self.cluster = Cluster(self.world, 3, 1, {})
         self.history = History()
         self.topic_id = self.cluster.want_topic("t", PARTITIONS, 3, min_insync_replicas="2")
-        self.cluster.until(self.cluster.settled, 30, "the beginning")
+        self.cluster.run_until(self.cluster.is_settled, 30, "the beginning")
 
     def produce(self, name: str) -> None:
         producers = [Producer(self.cluster, self.history, f"{name}{i}", "t", i) for i in range(PARTITIONS)]
         self.world.run(self.world.now_us + 2 * S)
         for producer in producers:
             producer.stopped = True
-        self.cluster.until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
+        self.cluster.run_until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
 
     def replica(self, broker_id: int, index: int) -> Replica:
         return self.cluster.brokers[broker_id].broker.replica_manager.hosted[TopicPartition(self.topic_id, index)]
 
     def run(self) -> None:
         self.produce("a")
-        self.cluster.until(self.cluster.level, 60, "everything in step")
+        self.cluster.run_until(self.cluster.level, 60, "everything in step")
         before = {i: (self.replica(1, i).bytes_in, self.replica(1, i).log.size_bytes) for i in range(PARTITIONS)}
         if not any(produced for produced, _ in before.values()):
             raise Violation("broker 1 was the leader of no partition")
         self.cluster.brokers[1].kill()
-        self.cluster.until(lambda: len(self.cluster.image.live_brokers()) == 2, 60, "broker 1 to be gone")
+        self.cluster.run_until(lambda: len(self.cluster.image.live_brokers()) == 2, 60, "broker 1 to be gone")
         self.produce("b")
         self.cluster.brokers[1].start()
-        self.cluster.until(self.cluster.level, 60, "everything in step")
+        self.cluster.run_until(self.cluster.level, 60, "everything in step")
         for index, (produced, size_before) in before.items():
             traffic_adds_up([self.replica(b, index) for b in (1, 2, 3)], produced, size_before)
 

@@ -1,4 +1,4 @@
-"""How a follower truncates its log if it has no epoch for the leader's comparison. test_bites removes the rule."""
+"""How a follower truncates its log if it has no epoch for the leader's comparison. test_mutations removes the rule."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ def test_an_empty_log_above_the_leaders_end_is_reset(seed: int) -> None:
     leader, follower = scene.pair()
     old_log = leader.broker.replica_manager.hosted[scene.tp].log
     leader.enter(lambda: old_log.raise_start(old_log.end_offset))
-    scene.cluster.want(DesiredReset(scene.topic_id, 0, follower.broker_id, "reset"))
+    scene.cluster.deliver_desired(DesiredReset(scene.topic_id, 0, follower.broker_id, "reset"))
     copy = lambda: follower.broker.replica_manager.hosted[scene.tp].log  # noqa: E731
-    scene.cluster.until(lambda: copy().start_offset == 6 and copy().last_epoch == -1, 10, "a replica that starts at 6")
+    scene.cluster.run_until(
+        lambda: copy().start_offset == 6 and copy().last_epoch == -1, 10, "a replica that starts at 6"
+    )
     follower.kill()
-    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without it")
+    scene.cluster.run_until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without it")
     leader.kill()
-    scene.cluster.until(lambda: not scene.cluster.image.live_brokers(), 20, "both deaths")
+    scene.cluster.run_until(lambda: not scene.cluster.image.live_brokers(), 20, "both deaths")
     leader.disk = SimDisk()
     leader.disk.mkdir(Path("/data"))
     leader.start()

@@ -301,10 +301,10 @@ class TierWorld:
     def run(self) -> TierWorld:
         for _ in range(self.steps):
             self.step()
-        self.settle()
+        self.finish_work()
         return self
 
-    def settle(self) -> None:
+    def finish_work(self) -> None:
         """No more faults: the leader finishes its open work."""
         self.quiet = True
         self.last_stable = self.high_watermark

@@ -35,10 +35,10 @@ class TieredScene(Scene):
     def __init__(self, seed: int, brokers: int = 2, replicas: int | None = None, racks: int = 0) -> None:
         settings = {**SETTINGS, "remote.log.metadata.topic.replication.factor": str(min(brokers, 3))}
         super().__init__(seed, settings=settings, brokers=brokers, replicas=replicas, racks=racks, **TOPIC)
-        self.cluster.until(
+        self.cluster.run_until(
             lambda: self.cluster.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None, 30, "the metadata topic"
         )
-        self.cluster.until(self.cluster.settled, 30, "its replicas")
+        self.cluster.run_until(self.cluster.is_settled, 30, "its replicas")
         self.written: list[str] = []
 
     def produce(self, count: int) -> None:
@@ -80,7 +80,7 @@ class TieredScene(Scene):
         )
         responses: list[Any] = []
         self.client.enter(lambda: self.client.send_request(self.state.leader, ApiKey.FETCH, 12, body, responses.append))
-        self.cluster.until(lambda: bool(responses), 20, f"the response for offset {offset}")
+        self.cluster.run_until(lambda: bool(responses), 20, f"the response for offset {offset}")
         return responses[0].responses[0].partitions[0] if responses[0] is not None and responses[0].responses else None
 
     def read_all(self, start: int = 0) -> list[str]:
@@ -111,7 +111,7 @@ class TieredScene(Scene):
         self.client.enter(
             lambda: self.client.send_request(self.state.leader, ApiKey.DESCRIBE_LOG_DIRS, 4, body, responses.append)
         )
-        self.cluster.until(lambda: bool(responses), 10, "the remote sizes")
+        self.cluster.run_until(lambda: bool(responses), 10, "the remote sizes")
         (found,) = responses[0].remote
         return found
 
@@ -125,7 +125,9 @@ class TieredScene(Scene):
         return {n.rpartition("/")[2].partition("-")[2].rpartition(".")[0] for n in self.store} - known
 
     def until_tiered(self, brokers: tuple[int, ...] = (1, 2)) -> None:
-        self.cluster.until(lambda: all(self.local_start(b) > 0 for b in brokers), 60, "local retention on all replicas")
+        self.cluster.run_until(
+            lambda: all(self.local_start(b) > 0 for b in brokers), 60, "local retention on all replicas"
+        )
 
 
 class NearReader(Client):
@@ -145,7 +147,7 @@ class NearReader(Client):
             return
         leader = self.leaders.get(("t", 0))
         if leader is None:
-            self.refresh(lambda: self.later(self._fetch))
+            self.refresh(lambda: self.call_later(self._fetch))
             return
         broker = self.closest if self.closest >= 0 else leader
         part = FetchRequest.FetchPartition(partition=0, fetch_offset=self.offset, partition_max_bytes=READ_BYTES)
@@ -180,7 +182,7 @@ class NearReader(Client):
         if self.offset >= len(self.scene.written):
             self.offset, self.rounds = self.deleted_below, self.rounds + 1
             self.closest = -1
-        self.later(self._fetch, self.world.between(1, 40))
+        self.call_later(self._fetch, self.world.between(1, 40))
 
     def _check(self, record: records.Record) -> None:
         if record.offset != self.offset:

@@ -32,9 +32,9 @@ class BothTiersWatch:
         """{(broker, life, partition): local log start that was checked}"""
         self._seen: dict[TopicPartition, dict[str, RemoteSegment]] = {}
         """Segments that some broker has read as finished. The brokers that read them may all be down now."""
-        cluster.world.watchers.append(self._look)
+        cluster.world.watchers.append(self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         for node in self.cluster.touched_brokers():
             for tp, replica in node.broker.replica_manager.hosted.items():
                 if replica.topic in self._topics and replica.offline_reason is None:
@@ -48,7 +48,7 @@ class BothTiersWatch:
 
     def _all_are_remote(self, broker: str, tp: TopicPartition, replica: Replica) -> None:
         reached, upto = 0, replica.log.start_offset
-        for segment in sorted(self._finished(tp), key=lambda s: (s.start_offset, s.end_offset)):
+        for segment in sorted(self._finished_segments(tp), key=lambda s: (s.start_offset, s.end_offset)):
             if segment.start_offset <= reached:
                 reached = max(reached, segment.end_offset)
         if reached < upto:
@@ -57,7 +57,7 @@ class BothTiersWatch:
             )
         self.cluster.world.reached["local log start checked against the store"] += 1
 
-    def _finished(self, tp: TopicPartition) -> list[RemoteSegment]:
+    def _finished_segments(self, tp: TopicPartition) -> list[RemoteSegment]:
         """Segments that some broker has read as finished, with a whole object in the store."""
         seen, sizes = self._seen.setdefault(tp, {}), dict[str, int]()
         for node in self.cluster.brokers.values():
@@ -76,12 +76,12 @@ def store_faults(
     """Faults for an injector. `later(low_s, high_s, heal)` calls `heal` within that time."""
     store, world = cluster.remote_store, cluster.world
 
-    def away() -> None:
+    def take_store_away() -> None:
         store.away = True
         world.deliver("the remote store is away")
         later(0.5, 6, lambda: setattr(store, "away", False))
 
-    def failing() -> None:
+    def let_store_fail() -> None:
         store.failing = world.rng.uniform(*FAILING)
         world.deliver(f"the remote store fails {store.failing:.0%} of the requests")
         later(1, 8, lambda: setattr(store, "failing", 0.0))
@@ -93,7 +93,7 @@ def store_faults(
         world.deliver("helpers of the remote store are killed again and again")
         later(1, 8, lambda: heal_helpers(cluster))
 
-    return [away, failing, helpers]
+    return [take_store_away, let_store_fail, helpers]
 
 
 def heal_helpers(cluster: Cluster) -> None:

@@ -2,7 +2,7 @@
 
 A `Transactor` writes numbered transactions over two partitions and commits or aborts them; sometimes its process restarts with the same id while the old
 one continues, unaware (a zombie). A `Carrier` reads one partition with read_committed and writes each record to another one, with its offset in the same
-transaction. `judge`: committed transactions are visible completely and once, aborted ones never, unknown ones completely or not at all; every
+transaction. `verify`: committed transactions are visible completely and once, aborted ones never, unknown ones completely or not at all; every
 source record is carried exactly once, in order; no reader saw an undecided record. Does not check the order between different producers
 (there is none).
 """
@@ -30,7 +30,7 @@ from brokerd.wire.messages import (
     TxnOffsetCommitRequest,
 )
 from brokerd.wire.records import Record
-from tests.simulation.checkers import Violation, raw
+from tests.simulation.checkers import Violation, read_bytes
 from tests.simulation.clients import Client
 from tests.simulation.cluster import Cluster
 
@@ -67,7 +67,7 @@ class Attempt:
     outcome: bool | None = None
 
     @property
-    def reported(self) -> bool | None:
+    def reported_outcome(self) -> bool | None:
         return self.outcome if self.outcome is not None or self.commit_asked else False
 
 
@@ -124,7 +124,7 @@ class Transactional(Client):
             return
         target = where()
         if target is None:
-            self.later(retry, RETRY_MS)
+            self.call_later(retry, RETRY_MS)
             return
 
         def on_response(response: Any) -> None:
@@ -134,7 +134,7 @@ class Transactional(Client):
             if response is None or error in RETRIABLE:
                 self.leaders.clear()
                 self.coordinators.clear()
-                self.refresh(lambda: self.later(retry, RETRY_MS))
+                self.refresh(lambda: self.call_later(retry, RETRY_MS))
                 return
             assert error is not None
             done(response, error)
@@ -155,7 +155,7 @@ class Transactional(Client):
             )
         return known
 
-    def mine(self) -> int | None:
+    def own_coordinator(self) -> int | None:
         return self.coordinator(TRANSACTIONS, self.transactional_id)
 
     # -- the protocol ------------------------------------------------------------------------------------------------------
@@ -165,14 +165,14 @@ class Transactional(Client):
         self.attempt = None
         body = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=4_000)
 
-        def done(response: Any, error: int) -> None:
+        def on_done(response: Any, error: int) -> None:
             if error:
                 raise Violation(f"{self.name}: InitProducerId failed with {E(error).name}")
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.sequences.clear()
             self.next()
 
-        self.persist(self.mine, ApiKey.INIT_PRODUCER_ID, 4, lambda: body, lambda a: a.error_code, done)
+        self.persist(self.own_coordinator, ApiKey.INIT_PRODUCER_ID, 4, lambda: body, lambda a: a.error_code, on_done)
 
     def give_up(self) -> None:
         self.restart()
@@ -180,7 +180,7 @@ class Transactional(Client):
     def next(self) -> None:
         raise NotImplementedError
 
-    def rejected(self, what: str, error: int) -> None:
+    def on_rejected(self, what: str, error: int) -> None:
         """A fatal error: fenced by a newer producer, or timed out, or the transaction must be aborted."""
         self.ledger.fenced += 1
         self.world.reached["transaction rejected"] += 1
@@ -197,7 +197,7 @@ class Transactional(Client):
         if self.stopped:
             self.idle = True
         else:
-            self.later(self.restart, RETRY_MS)
+            self.call_later(self.restart, RETRY_MS)
 
     def write(self, place: Place, values: list[bytes], then: Callable[[], None]) -> None:
         assert self.attempt is not None
@@ -208,7 +208,7 @@ class Transactional(Client):
 
         def on_added(response: Any, error: int) -> None:
             if error:
-                self.rejected("AddPartitionsToTxn", error)
+                self.on_rejected("AddPartitionsToTxn", error)
             else:
                 self.added.add(place)
                 self._produce(place, values, then)
@@ -224,7 +224,7 @@ class Transactional(Client):
         def error_of(a: Any) -> int:
             return int(a.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
-        self.persist(self.mine, ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda: body, error_of, on_added)
+        self.persist(self.own_coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda: body, error_of, on_added)
 
     def _produce(self, place: Place, values: list[bytes], then: Callable[[], None]) -> None:
         sequence = self.sequences.get(place, 0)
@@ -243,9 +243,9 @@ class Transactional(Client):
             topic = ProduceRequest.TopicProduceData(name=place[0], partition_data=[part])
             return ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=2000, topic_data=[topic])
 
-        def done(response: Any, error: int) -> None:
+        def on_done(response: Any, error: int) -> None:
             if error and error != E.DUPLICATE_SEQUENCE_NUMBER:
-                self.rejected("Produce", error)
+                self.on_rejected("Produce", error)
                 return
             self.sequences[place] = sequence + len(values)
             then()
@@ -256,7 +256,7 @@ class Transactional(Client):
             12 if self.kind >= 2 else 9,
             body,
             lambda a: int(a.responses[0].partition_responses[0].error_code),
-            done,
+            on_done,
         )
 
     def leader_of(self, place: Place) -> int | None:
@@ -276,9 +276,9 @@ class Transactional(Client):
             committed=commit,
         )
 
-        def done(response: Any, error: int) -> None:
+        def on_done(response: Any, error: int) -> None:
             if error:
-                self.rejected("EndTxn", error)
+                self.on_rejected("EndTxn", error)
                 return
             attempt.outcome = commit
             self.ledger.commits += commit
@@ -288,12 +288,19 @@ class Transactional(Client):
                     self.sequences.clear()
                 self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.attempt = None
-            self.ended(commit)
+            self.on_ended(commit)
 
-        self.persist(self.mine, ApiKey.END_TXN, 5 if self.kind >= 2 else 3, lambda: body, lambda a: a.error_code, done)
+        self.persist(
+            self.own_coordinator,
+            ApiKey.END_TXN,
+            5 if self.kind >= 2 else 3,
+            lambda: body,
+            lambda a: a.error_code,
+            on_done,
+        )
 
-    def ended(self, commit: bool) -> None:
-        self.later(self.next, self.world.between(1, 80))
+    def on_ended(self, commit: bool) -> None:
+        self.call_later(self.next, self.world.between(1, 80))
 
     def begin(self) -> Attempt:
         self.added.clear()
@@ -335,7 +342,7 @@ class Transactor(Transactional):
             if self.world.chance(0.05):
                 self.world.reached["transaction left to its time-out"] += 1
                 life = self.life_number
-                self.later(lambda: self.restart() if self.life_number == life else None, 6_000)
+                self.call_later(lambda: self.restart() if self.life_number == life else None, 6_000)
             else:
                 self.end(self.world.chance(0.7))
             return
@@ -370,17 +377,17 @@ class Zombie(Transactional):
             earlier_producer.epoch,
             dict(earlier_producer.sequences),
         )
-        self.later(self.next, self.world.between(0, earlier_producer.zombie_delay_ms))
+        self.call_later(self.next, self.world.between(0, earlier_producer.zombie_delay_ms))
 
     def next(self) -> None:
         self.begin()
         self.write((self._earlier_producer.topic, 0), [f"{self.name}:0:0".encode()], lambda: self.end(True))
 
-    def rejected(self, what: str, error: int) -> None:
+    def on_rejected(self, what: str, error: int) -> None:
         self.world.reached["zombie producer fenced"] += 1
         self.gone = True
 
-    def ended(self, commit: bool) -> None:
+    def on_ended(self, commit: bool) -> None:
         self.gone = True
 
 
@@ -408,18 +415,20 @@ class Carrier(Transactional):
             group = a.groups[0]
             return int(group.error_code or (group.topics[0].partitions[0].error_code if group.topics else 0))
 
-        def done(response: Any, error: int) -> None:
+        def on_done(response: Any, error: int) -> None:
             if error:
                 raise Violation(f"{self.name}: OffsetFetch failed with {E(error).name}")
             self.offset = max(0, response.groups[0].topics[0].partitions[0].committed_offset)
             self._read()
 
-        self.persist(lambda: self.coordinator(GROUP, "carriers"), ApiKey.OFFSET_FETCH, 8, lambda: body, error_of, done)
+        self.persist(
+            lambda: self.coordinator(GROUP, "carriers"), ApiKey.OFFSET_FETCH, 8, lambda: body, error_of, on_done
+        )
 
     def _read(self) -> None:
         leader = self.leader_of((self.source, 0))
         if leader is None:
-            self.later(self.next, RETRY_MS)
+            self.call_later(self.next, RETRY_MS)
             return
         life = self.life_number
 
@@ -431,7 +440,7 @@ class Carrier(Transactional):
                 self.leaders.clear()
             found = visible(part, self.offset) if part is not None and not part.error_code else []
             if not found:
-                self.later(self.next, self.world.between(20, 200))
+                self.call_later(self.next, self.world.between(20, 200))
                 return
             self._carry(found[:3])
 
@@ -458,13 +467,13 @@ class Carrier(Transactional):
             group_id="carriers",
         )
 
-        def done(response: Any, error: int) -> None:
+        def on_done(response: Any, error: int) -> None:
             if error:
-                self.rejected("AddOffsetsToTxn", error)
+                self.on_rejected("AddOffsetsToTxn", error)
             else:
                 self._commit_offset(found)
 
-        self.persist(self.mine, ApiKey.ADD_OFFSETS_TO_TXN, 3, lambda: body, lambda a: a.error_code, done)
+        self.persist(self.own_coordinator, ApiKey.ADD_OFFSETS_TO_TXN, 3, lambda: body, lambda a: a.error_code, on_done)
 
     def _commit_offset(self, found: list[Record]) -> None:
         part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
@@ -478,9 +487,9 @@ class Carrier(Transactional):
             topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=self.source, partitions=[part])],
         )
 
-        def done(response: Any, error: int) -> None:
+        def on_done(response: Any, error: int) -> None:
             if error:
-                self.rejected("TxnOffsetCommit", error)
+                self.on_rejected("TxnOffsetCommit", error)
             else:
                 self.end(self.world.chance(0.8))
 
@@ -490,12 +499,12 @@ class Carrier(Transactional):
             5 if self.kind >= 2 else 3,
             lambda: body,
             lambda a: int(a.topics[0].partitions[0].error_code),
-            done,
+            on_done,
         )
 
-    def ended(self, commit: bool) -> None:
+    def on_ended(self, commit: bool) -> None:
         self.ledger.carried += commit
-        super().ended(commit)
+        super().on_ended(commit)
 
 
 class CommittedReader(Client):
@@ -513,7 +522,7 @@ class CommittedReader(Client):
             return
         leader = self.leaders.get(self.place)
         if leader is None:
-            self.refresh(lambda: self.later(self._fetch))
+            self.refresh(lambda: self.call_later(self._fetch))
             return
         self.send_request(
             leader,
@@ -534,7 +543,7 @@ class CommittedReader(Client):
             self.offset = upto
         if part is None or part.error_code:
             self.leaders.pop(self.place, None)
-            self.later(self._fetch)
+            self.call_later(self._fetch)
             return
         data = bytes(part.records or b"")
         for record in visible(part, self.offset):
@@ -549,7 +558,7 @@ class CommittedReader(Client):
                     f"{self.place}: a batch up to {header.last_offset} above the last stable offset {part.last_stable_offset}"
                 )
             self.offset = max(self.offset, header.next_offset)
-        self.later(self._fetch, self.world.between(1, 60))
+        self.call_later(self._fetch, self.world.between(1, 60))
 
 
 def committed_fetch(place: Place, offset: int, epoch: int) -> FetchRequest:
@@ -596,9 +605,9 @@ def decided_records(cluster: Cluster, place: Place) -> tuple[list[tuple[int, byt
     state, tp = topic.partitions[place[1]], TopicPartition(topic.topic_id, place[1])
     replica = cluster.brokers[state.leader].broker.replica_manager.hosted[tp]
     if cluster.archive is not None:
-        data = cluster.archive.of(tp)
+        data = cluster.archive.batches_of(tp)
     else:
-        data = raw(cluster, state.leader, tp, replica.core.high_watermark)
+        data = read_bytes(cluster, state.leader, tp, replica.core.high_watermark)
     open_: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
     committed: list[tuple[int, bytes]] = []
     aborted: list[tuple[int, bytes]] = []
@@ -617,7 +626,7 @@ def decided_records(cluster: Cluster, place: Place) -> tuple[list[tuple[int, byt
     return sorted(committed), sorted(aborted)
 
 
-def judge(cluster: Cluster, ledger: Ledger, readers: Sequence[CommittedReader], source_topic: str = SOURCE) -> None:
+def verify(cluster: Cluster, ledger: Ledger, readers: Sequence[CommittedReader], source_topic: str = SOURCE) -> None:
     stands: dict[Place, set[bytes]] = {}
     for place in ((LEDGER, 0), (LEDGER, 1), (COPY, 0), (source_topic, 0)):
         committed, _ = decided_records(cluster, place)
@@ -637,9 +646,9 @@ def judge(cluster: Cluster, ledger: Ledger, readers: Sequence[CommittedReader], 
         shown = {v: v in stands[place] for place, values in attempt.values.items() for v in values}
         if len(set(shown.values())) > 1:
             raise Violation(f"a transaction is visible in part: {shown}")
-        if shown and attempt.reported is not None and set(shown.values()) != {attempt.reported}:
+        if shown and attempt.reported_outcome is not None and set(shown.values()) != {attempt.reported_outcome}:
             raise Violation(
-                f"a transaction that was {'committed' if attempt.reported else 'aborted'} has another outcome in the log: {shown}"
+                f"a transaction that was {'committed' if attempt.reported_outcome else 'aborted'} has another outcome in the log: {shown}"
             )
     source = [v for _, v in decided_records(cluster, (source_topic, 0))[0]]
     copied = [v for _, v in decided_records(cluster, (COPY, 0))[0]]

@@ -134,7 +134,7 @@ class Node:
         """Runs `event` in this process, unless it has died by then."""
         life = self.life
 
-        def due() -> None:
+        def run_or_queue() -> None:
             if life != self.life:
                 return
             # Also when others wait for an iteration that starts at this moment: the order of arrival is the order of a connection.
@@ -144,7 +144,7 @@ class Node:
             else:
                 self.enter(event)
 
-        self.world.after(delay_us, due)
+        self.world.after(delay_us, run_or_queue)
 
     def request_us(self, size: int) -> int:
         """The cost of a request of this size for the process, before the cost of its handler."""
@@ -193,9 +193,9 @@ class Node:
             self.busy_until_us = max(self.busy_until_us, world.now_us) + spent_us
             world.turning, world.spent_us = outer
         if spent_us:
-            self.turned(spent_us)
+            self.on_iteration(spent_us)
 
-    def turned(self, spent_us: int) -> None:
+    def on_iteration(self, spent_us: int) -> None:
         """Called after each loop iteration with its cost."""
 
     def freeze(self) -> None:

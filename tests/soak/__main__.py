@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster.group_members import coordinator_of
 from tests.cluster.local import ROOT, LocalCluster, wait_for
-from tests.faults.scene import recovered
+from tests.faults.scene import wait_until_recovered
 from tests.soak.ledger import Ledger
 
 PARTITIONS = 6
@@ -65,7 +65,7 @@ class Client:
     last: deque[str] = field(default_factory=lambda: deque(maxlen=6))
     said_at: float = 0.0
 
-    def story(self) -> str:
+    def describe_state(self) -> str:
         state = "running" if self.process.poll() is None else f"ended with {self.process.returncode}"
         ago = f"{time.monotonic() - self.said_at:.0f} s ago" if self.said_at else "never"
         return f"  {self.name}: {state}, spoke {ago}: {' '.join(line[:160] for line in self.last)}"
@@ -149,24 +149,24 @@ class Soak:
     def kill_a_coordinator(self) -> str:
         group = self.random.choice([g for g, _, _ in GROUPS] + [c for c, _, _, _ in COPIES])
         at = coordinator_of(self.cluster, group)
-        return f"coordinator {self._killed(at)} of {group} killed"
+        return f"coordinator {self._kill_broker(at)} of {group} killed"
 
     def kill_a_broker(self) -> str:
-        return f"broker {self._killed(self.random.choice(sorted(self.cluster.ports)))} killed"
+        return f"broker {self._kill_broker(self.random.choice(sorted(self.cluster.ports)))} killed"
 
-    def _killed(self, broker_id: int) -> int:
+    def _kill_broker(self, broker_id: int) -> int:
         self.cluster.kill(f"broker-{broker_id}")
         time.sleep(self.random.choice((0, 1, 5)))  # restarted before or after its session expires
         self.cluster.start_broker(broker_id)
         return broker_id
 
     # -- judging -------------------------------------------------------------------------------------------------------------
-    def one(self, faults: list[Callable[[], str]]) -> str:
+    def run_fault(self, faults: list[Callable[[], str]]) -> str:
         time.sleep(self.random.uniform(0, 2))
         fault = self.random.choice(faults)
         reported = fault()
         self.done[fault.__name__] += 1
-        recovered(self.cluster)
+        wait_until_recovered(self.cluster)
         with self.lock:
             before = set(self.ledger.acked)
         self.all_read(before)
@@ -177,11 +177,11 @@ class Soak:
         for group, _, _ in GROUPS:
             while True:
                 with self.lock:
-                    missing = self.ledger.missing(group, wanted)
+                    missing = self.ledger.missing_values(group, wanted)
                 if not missing:
                     break
                 if time.monotonic() > deadline:
-                    mine = [c.story() for c in self.clients if c.name.rpartition("-")[0] == group]
+                    mine = [c.describe_state() for c in self.clients if c.name.rpartition("-")[0] == group]
                     raise AssertionError(
                         f"group {group} has not read {len(missing)} values, e.g. {sorted(missing)[:3]}\n"
                         + "\n".join(mine)
@@ -213,7 +213,7 @@ class Soak:
         consumer.close()
         return out
 
-    def copied(self, topic: str, seconds: float = CATCH_UP_SECONDS) -> dict[int, list[str]]:
+    def wait_for_copies(self, topic: str, seconds: float = CATCH_UP_SECONDS) -> dict[int, list[str]]:
         deadline = time.monotonic() + seconds
         while True:
             found = self.log_of(topic)
@@ -271,7 +271,7 @@ def main() -> int:
                 until = time.monotonic() + arguments.minutes * 60
                 while time.monotonic() < until:
                     print(
-                        f"{time.monotonic() - began:4.0f} s: {soak.one(faults)}, {len(soak.ledger.acked)} acknowledged",
+                        f"{time.monotonic() - began:4.0f} s: {soak.run_fault(faults)}, {len(soak.ledger.acked)} acknowledged",
                         flush=True,
                     )
             except AssertionError as e:
@@ -281,10 +281,10 @@ def main() -> int:
                 soak.all_read(set(soak.ledger.acked))
             except AssertionError as e:
                 failures.append(str(e))
-            copies = {out: soak.ledger.judged(soak.copied(out), ordered=False) for out, _, _, _ in COPIES}
+            copies = {out: soak.ledger.check_log(soak.wait_for_copies(out), ordered=False) for out, _, _, _ in COPIES}
             failures += soak.end([c for c in soak.clients if not c.name.startswith("by-")])
-            log = soak.ledger.judged(soak.log_of(TOPIC))
-            reads = {g: (sum(soak.ledger.seen[g].values()), soak.ledger.again(g)) for g in soak.ledger.seen}
+            log = soak.ledger.check_log(soak.log_of(TOPIC))
+            reads = {g: (sum(soak.ledger.seen[g].values()), soak.ledger.repeated_count(g)) for g in soak.ledger.seen}
             gave_up = len(soak.ledger.failed)
     kinds = ", ".join(f"{name} {n}" for name, n in sorted(soak.done.items()))
     print(
@@ -299,7 +299,7 @@ def main() -> int:
     print("errors reported by clients: " + (", ".join(f"{n} {c}" for n, c in sorted(soak.errors.items())) or "none"))
     for f in failures:
         print(f"FAILED: {f}")
-    well = log.well and all(c.lost == c.doubled == 0 for c in copies.values()) and not gave_up
+    well = log.is_correct and all(c.lost == c.doubled == 0 for c in copies.values()) and not gave_up
     return 0 if well and not failures else 1
 
 

@@ -18,12 +18,12 @@ STOPPING: list[int] = []
 CLOSE_SECONDS = 120
 
 
-def say(**what: Any) -> None:
+def print_event(**what: Any) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
-def going() -> bool:
+def is_running() -> bool:
     return not STOPPING
 
 
@@ -33,7 +33,7 @@ class ValueRate:
     def __init__(self, rate: float) -> None:
         self.rate, self._began, self.sent = rate, time.monotonic(), 0
 
-    def due(self) -> range:
+    def next_values(self) -> range:
         upto = int((time.monotonic() - self._began) * self.rate)
         out = range(self.sent, max(self.sent, min(upto, self.sent + 200)))
         self.sent = out.stop
@@ -59,18 +59,18 @@ def confluent_producer(s: dict[str, Any]) -> None:
         if error is None:
             reported.append(message.value().decode())
         else:
-            say(failed=[message.value().decode()], reason=str(error))
+            print_event(failed=[message.value().decode()], reason=str(error))
 
     pace = ValueRate(s["rate"])
-    while going() or producer.poll(0.05) or len(producer):
-        for n in pace.due() if going() else ():
+    while is_running() or producer.poll(0.05) or len(producer):
+        for n in pace.next_values() if is_running() else ():
             producer.produce(s["topic"], f"{s['name']}:{n}", on_delivery=on_delivery)
         producer.poll(0.05)
         if reported:
-            say(acked=reported)
+            print_event(acked=reported)
             reported.clear()
     if reported:
-        say(acked=reported)
+        print_event(acked=reported)
 
 
 def confluent_consumer(s: dict[str, Any]) -> None:
@@ -87,30 +87,33 @@ def confluent_consumer(s: dict[str, Any]) -> None:
         }
     )
 
-    def received(sign: str) -> Callable[[Any, Any], None]:
-        return lambda _, partitions: say(**{sign: sorted(tp.partition for tp in partitions)})
+    def report_partitions(sign: str) -> Callable[[Any, Any], None]:
+        return lambda _, partitions: print_event(**{sign: sorted(tp.partition for tp in partitions)})
 
     consumer.subscribe(
-        [s["topic"]], on_assign=received("given"), on_revoke=received("given_up"), on_lost=received("lost")
+        [s["topic"]],
+        on_assign=report_partitions("given"),
+        on_revoke=report_partitions("given_up"),
+        on_lost=report_partitions("lost"),
     )
-    while going():
+    while is_running():
         ends: dict[int, int] = {}
         values: list[str] = []
         for m in consumer.consume(100, 0.2):
             if m.error():
-                say(error=str(m.error()))
+                print_event(error=str(m.error()))
                 continue
             values.append(m.value().decode())
             ends[m.partition()] = m.offset() + 1
         if not values:
             continue
-        say(read=values)
+        print_event(read=values)
         try:
             consumer.commit(offsets=[TopicPartition(s["topic"], p, o) for p, o in ends.items()], asynchronous=False)
         except (
             KafkaException
         ) as e:  # another member owns the partition now, or there is no coordinator: the records are read again
-            say(error=f"commit: {e}")
+            print_event(error=f"commit: {e}")
     consumer.close()
 
 
@@ -145,9 +148,9 @@ class Copier:
         """Records of the open transaction."""
         self.astray = False
         """True after an abort: its records were read already, also of partitions that stay assigned after an incremental revocation."""
-        self.consumer.subscribe([s["topic"]], on_revoke=self._revoked, on_lost=self._revoked)
+        self.consumer.subscribe([s["topic"]], on_revoke=self._on_revoke, on_lost=self._on_revoke)
 
-    def _revoked(self, consumer: Any, partitions: Any) -> None:
+    def _on_revoke(self, consumer: Any, partitions: Any) -> None:
         if self.ends:
             self._abort()
             self.astray = True
@@ -177,31 +180,31 @@ class Copier:
             for tp in self.consumer.committed(mine, CLOSE_SECONDS) if mine else ():
                 self.consumer.seek(TopicPartition(tp.topic, tp.partition, max(tp.offset, 0)))
         except KafkaException as e:  # no fetch yet, or no coordinator: retried before the next read
-            say(error=f"rewind: {e}")
+            print_event(error=f"rewind: {e}")
             self.astray = True
 
     def run(self) -> None:
         from confluent_kafka import KafkaException
 
-        while going():
+        while is_running():
             try:
-                self.once()
+                self.copy_once()
             except KafkaException as e:
                 error = e.args[0]
-                say(error=f"{error}")
+                print_event(error=f"{error}")
                 if error.fatal() or not (error.txn_requires_abort() or error.retriable()):
                     raise
                 try:
                     self._abort()
                     self._rewind()
                 except KafkaException as again:
-                    say(error=f"abort: {again}")
+                    print_event(error=f"abort: {again}")
                     raise
         if self.ends:
             self._abort()
         self.consumer.close()
 
-    def once(self) -> None:
+    def copy_once(self) -> None:
         from confluent_kafka import TopicPartition
 
         upto = time.monotonic() + 0.3
@@ -213,7 +216,7 @@ class Copier:
             if m is None:
                 continue
             if m.error():
-                say(error=str(m.error()))
+                print_event(error=str(m.error()))
                 continue
             if not self.ends:
                 self.producer.begin_transaction()
@@ -227,7 +230,7 @@ class Copier:
         )
         self._with_retries(self.producer.commit_transaction, CLOSE_SECONDS)
         self.ends.clear()
-        say(committed=len(offsets))
+        print_event(committed=len(offsets))
 
 
 def confluent_copier(s: dict[str, Any]) -> None:
@@ -244,8 +247,8 @@ def aiokafka_producer(s: dict[str, Any]) -> None:
         )
         await producer.start()
         pace, waiting = ValueRate(s["rate"]), dict[Any, str]()
-        while going() or waiting:
-            for n in pace.due() if going() else ():
+        while is_running() or waiting:
+            for n in pace.next_values() if is_running() else ():
                 waiting[await producer.send(s["topic"], f"{s['name']}:{n}".encode())] = f"{s['name']}:{n}"
             if not waiting:
                 await asyncio.sleep(0.05)
@@ -253,10 +256,10 @@ def aiokafka_producer(s: dict[str, Any]) -> None:
             done, _ = await asyncio.wait(waiting, timeout=0.05)
             reported = {waiting.pop(f): f.exception() for f in done}
             if acked := [value for value, error in reported.items() if error is None]:
-                say(acked=acked)
+                print_event(acked=acked)
             for value, error in reported.items():
                 if error is not None:
-                    say(failed=[value], reason=repr(error))
+                    print_event(failed=[value], reason=repr(error))
         await producer.stop()
 
     asyncio.run(run())
@@ -277,16 +280,16 @@ def aiokafka_consumer(s: dict[str, Any]) -> None:
             **s.get("more", {}),
         )
         await consumer.start()
-        while going():
+        while is_running():
             found = await consumer.getmany(timeout_ms=200)
             values = [m.value.decode() for part in found.values() for m in part]
             if not values:
                 continue
-            say(read=values)
+            print_event(read=values)
             try:
                 await consumer.commit({tp: part[-1].offset + 1 for tp, part in found.items() if part})
             except KafkaError as e:
-                say(error=f"commit: {e!r}")
+                print_event(error=f"commit: {e!r}")
         await consumer.stop()
 
     asyncio.run(run())
@@ -314,7 +317,7 @@ def aiokafka_copier(s: dict[str, Any]) -> None:
         )
         await producer.start()
         await consumer.start()
-        while going():
+        while is_running():
             found = await consumer.getmany(timeout_ms=300)
             ends = {tp: part[-1].offset + 1 for tp, part in found.items() if part}
             if not ends:
@@ -326,13 +329,13 @@ def aiokafka_copier(s: dict[str, Any]) -> None:
                             await producer.send(s["out"], m.value)
                     await producer.send_offsets_to_transaction(ends, s["group"])
             except KafkaError as e:
-                say(error=repr(e))
+                print_event(error=repr(e))
                 break
-            say(committed=len(ends))
+            print_event(committed=len(ends))
         await consumer.stop()
         await producer.stop()
 
-    while going():  # an error aborts the transaction: the copy starts again from the committed offsets
+    while is_running():  # an error aborts the transaction: the copy starts again from the committed offsets
         asyncio.run(run())
 
 
@@ -349,18 +352,18 @@ def kafka_python_producer(s: dict[str, Any]) -> None:
     def send(value: str) -> None:
         future = producer.send(s["topic"], value.encode())
         future.add_callback(lambda _: reported.append(value))
-        future.add_errback(lambda error: say(failed=[value], reason=repr(error)))
+        future.add_errback(lambda error: print_event(failed=[value], reason=repr(error)))
 
-    while going():
-        for n in pace.due():
+    while is_running():
+        for n in pace.next_values():
             send(f"{s['name']}:{n}")
         time.sleep(0.05)
         if reported:
             received = reported[:]  # another thread appends meanwhile
             del reported[: len(received)]
-            say(acked=received)
+            print_event(acked=received)
     producer.flush(CLOSE_SECONDS)
-    say(acked=reported)
+    print_event(acked=reported)
     producer.close(CLOSE_SECONDS)
 
 
@@ -379,16 +382,16 @@ def kafka_python_consumer(s: dict[str, Any]) -> None:
     )
     consumer.partitions_for_topic(s["topic"])  # metadata is loaded before the join: see tests/foreign/notes.md
     consumer.subscribe([s["topic"]])
-    while going():
+    while is_running():
         found = consumer.poll(200)
         values = [m.value.decode() for part in found.values() for m in part]
         if not values:
             continue
-        say(read=values)
+        print_event(read=values)
         try:
             consumer.commit({tp: OffsetAndMetadata(part[-1].offset + 1, "", -1) for tp, part in found.items() if part})
         except KafkaError as e:
-            say(error=f"commit: {e!r}")
+            print_event(error=f"commit: {e!r}")
     consumer.close()
 
 

@@ -21,7 +21,7 @@ class LogResult:
     disordered: int
 
     @property
-    def well(self) -> bool:
+    def is_correct(self) -> bool:
         return not (self.lost or self.doubled or self.disordered)
 
 
@@ -36,15 +36,15 @@ class Ledger:
     def read(self, group: str, values: Iterable[str]) -> None:
         self.seen.setdefault(group, Counter()).update(values)
 
-    def missing(self, group: str, wanted: Iterable[str] | None = None) -> set[str]:
+    def missing_values(self, group: str, wanted: Iterable[str] | None = None) -> set[str]:
         """Acknowledged values (of `wanted`) that were not read yet."""
         return set(self.acked if wanted is None else wanted) - self.seen.get(group, Counter()).keys()
 
-    def again(self, group: str) -> int:
+    def repeated_count(self, group: str) -> int:
         """Number of repeated reads: a group guarantees at-least-once."""
         return sum(n - 1 for n in self.seen.get(group, Counter()).values())
 
-    def judged(self, partitions: Mapping[int, Sequence[str]], ordered: bool = True) -> LogResult:
+    def check_log(self, partitions: Mapping[int, Sequence[str]], ordered: bool = True) -> LogResult:
         """Compares a log with the acknowledgements. `ordered`: producers wrote it directly, each its numbers in order."""
         every = [value for values in partitions.values() for value in values]
         disordered = 0

@@ -80,13 +80,13 @@ class WorkerState:
             case "GET", ["connector-plugins", class_name, "config"] if class_name in PLUGINS:
                 return 200, [{"name": n, "type": t} for n, t, *_ in DEFINITIONS]
             case "PUT", ["connector-plugins", class_name, "config", "validate"] if class_name in PLUGINS:
-                configs = [self.validated(d, body) for d in DEFINITIONS]
+                configs = [self.validate_config(d, body) for d in DEFINITIONS]
                 return 200, {"name": class_name, "error_count": 0, "groups": [], "configs": configs}
             case _, ["connectors", name, *rest] if name in self.connectors:
-                return self.one(method, name, rest, parse_qs(at.query), body)
+                return self.handle_connector(method, name, rest, parse_qs(at.query), body)
         return 404, {"error_code": 404, "message": "Connector or plugin not found"}
 
-    def one(self, method: str, name: str, rest: list[str], query: Any, body: Any) -> tuple[int, Any]:
+    def handle_connector(self, method: str, name: str, rest: list[str], query: Any, body: Any) -> tuple[int, Any]:
         count = int(self.connectors[name].get("tasks.max", "1"))
         match method, rest:
             case "GET", []:
@@ -133,7 +133,7 @@ class WorkerState:
         own = {"state": self.states.get(name, "RUNNING"), "worker_id": WORKER}
         return {"name": name, "connector": own, "tasks": tasks, "type": self.info(name)["type"]}
 
-    def validated(self, definition: Any, config: dict[str, str]) -> dict[str, Any]:
+    def validate_config(self, definition: Any, config: dict[str, str]) -> dict[str, Any]:
         name, kind, required, default, importance, documentation = definition
         value = config.get(name, default)
         errors = []

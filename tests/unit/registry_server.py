@@ -66,10 +66,10 @@ class RegistryState:
             case _, ["subjects", subject, "versions", number, *rest] if subject in living:
                 at = living[subject][-1] if number == "latest" else int(number)
                 if at in living[subject]:
-                    return 200, self._one(method, subject, at, rest)
+                    return 200, self._handle_version(method, subject, at, rest)
         return 404, {"error_code": 40401, "message": "not found"}
 
-    def _one(self, method: str, subject: str, number: int, rest: list[str]) -> Any:
+    def _handle_version(self, method: str, subject: str, number: int, rest: list[str]) -> Any:
         """A version, or the IDs of the schemas that use it."""
         found = self.subjects[subject][number - 1]
         assert found is not None

@@ -10,7 +10,7 @@ from brokerd.cluster.typed_json import encode
 from brokerd.cluster.znodes import to_json
 
 
-def stored(
+def forwarded_request(
     request_id: str, broker_id: int, broker_epoch: int, kind: str, payload: Mapping[str, Any]
 ) -> ForwardedRequest:
     """The request with this stored payload, as a controller reads it."""

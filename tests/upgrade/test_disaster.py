@@ -45,7 +45,7 @@ def write(devcluster: DevCluster, topic: str, numbers: range) -> list[int]:
 def commit(devcluster: DevCluster, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": devcluster.bootstrap, "group.id": "readers", "enable.auto.commit": False})
 
-    def accepted() -> bool:
+    def is_accepted() -> bool:
         try:
             consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
         except KafkaException as e:  # the coordinator has just been killed
@@ -56,11 +56,11 @@ def commit(devcluster: DevCluster, topic: str, offset: int) -> None:
             raise
         return True
 
-    wait_for(accepted, "the commit")
+    wait_for(is_accepted, "the commit")
     consumer.close()
 
 
-def committed(devcluster: DevCluster, topic: str) -> int:
+def committed_offset(devcluster: DevCluster, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": devcluster.bootstrap, "group.id": "readers", "enable.auto.commit": False})
     try:
         return int(consumer.committed([TopicPartition(topic, 0)], timeout=60)[0].offset)
@@ -78,7 +78,7 @@ def all_in_sync(devcluster: DevCluster) -> bool:
     )
 
 
-def rejected(devcluster: DevCluster, *arguments: str) -> str:
+def rejection_of(devcluster: DevCluster, *arguments: str) -> str:
     done = manage(*arguments, "--data-dir", str(devcluster.folder))
     assert done.returncode != 0, done.stdout
     return done.stderr
@@ -90,9 +90,9 @@ def seen_group(devcluster: DevCluster, group_id: str) -> Any:
     return response if status == 200 and response["row"]["lag_records"] is not None else None
 
 
-def holds(devcluster: DevCluster, written: dict[str, list[int]]) -> None:
+def check_records(devcluster: DevCluster, written: dict[str, list[int]]) -> None:
     for topic, numbers in written.items():
-        assert sorted(devcluster.everything(topic)) == numbers, topic
+        assert sorted(devcluster.numbers_of(topic)) == numbers, topic
 
 
 def database(devcluster: DevCluster, sql: str) -> list[Any]:
@@ -136,17 +136,19 @@ def test_a_cluster_is_restored_rebuilt_and_imported_without_losing_acknowledged_
     commit(devcluster, "kept", 1500)
     devcluster.topic("later", partitions=2, replication_factor=2)
     written["later"] = write(devcluster, "later", range(500))
-    assert "is running" in rejected(devcluster, "restore", "--from", str(backup), "--force")
+    assert "is running" in rejection_of(devcluster, "restore", "--from", str(backup), "--force")
     devcluster.manage("process", "kill", "broker-2")
     devcluster.down()
 
-    restored(devcluster, backup, manifest, written)
+    restore_backup(devcluster, backup, manifest, written)
     rebuilt_and_imported(devcluster, written)
 
 
-def restored(devcluster: DevCluster, backup: Path, manifest: dict[str, Any], written: dict[str, list[int]]) -> None:
+def restore_backup(
+    devcluster: DevCluster, backup: Path, manifest: dict[str, Any], written: dict[str, list[int]]
+) -> None:
     # ZooKeeper was stopped before the session of the killed broker 2 expired. `restore` starts ZooKeeper and waits for the expiry.
-    message = rejected(devcluster, "restore", "--from", str(backup))
+    message = rejection_of(devcluster, "restore", "--from", str(backup))
     assert "--force" in message, message
     shutil.rmtree(devcluster.folder / "zookeeper")
     for file in devcluster.folder.glob("db.sqlite3*"):
@@ -157,8 +159,8 @@ def restored(devcluster: DevCluster, backup: Path, manifest: dict[str, Any], wri
         (devcluster.folder / "stopped" / killed).unlink()
     devcluster.up()
     wait_for(lambda: all_in_sync(devcluster), "full ISR after the restore")
-    holds(devcluster, written)
-    assert committed(devcluster, "kept") == 1500
+    check_records(devcluster, written)
+    assert committed_offset(devcluster, "kept") == 1500
     overview = devcluster.get("overview")
     assert overview["cluster_id"] == manifest["cluster_id"], overview
     assert overview["metadata_seq"] > manifest["metadata"]["seq"] + 500_000
@@ -178,13 +180,13 @@ def restored(devcluster: DevCluster, backup: Path, manifest: dict[str, Any], wri
 def rebuilt_and_imported(devcluster: DevCluster, written: dict[str, list[int]]) -> None:
     wait_for(lambda: all_in_sync(devcluster), "a healthy cluster")
     cluster_id = devcluster.get("overview")["cluster_id"]
-    configs = wait_for(lambda: devcluster.settled("later"), "the change")["configs"]
+    configs = wait_for(lambda: devcluster.active_topic("later"), "the change")["configs"]
     assert configs == {"retention.ms": "3600000"}
     devcluster.down()
     shutil.rmtree(devcluster.folder / "zookeeper")
     output = devcluster.manage("rebuild")
     assert cluster_id in output and "note:" not in output, output
-    assert "--force" in rejected(devcluster, "rebuild")
+    assert "--force" in rejection_of(devcluster, "rebuild")
 
     # As after an `up` over an empty ZooKeeper: the mirror was emptied by the new cluster's monitor. Desired rows and disks are left.
     database(devcluster, "DELETE FROM controlplane_observedreplica")
@@ -206,12 +208,12 @@ def rebuilt_and_imported(devcluster: DevCluster, written: dict[str, list[int]]) 
     ]
     assert "readers" in [g["group_id"] for g in devcluster.get("groups")["rows"]]
     assert devcluster.manage("upgrade_metadata", "--show").startswith(f"level {LEVEL_MAX}\n")
-    holds(devcluster, written)
-    assert committed(devcluster, "kept") == 1500
+    check_records(devcluster, written)
+    assert committed_offset(devcluster, "kept") == 1500
     assert devcluster.get("topics/later")["configs"] == configs
     assert devcluster.get("drift")["rows"] == []
     status, response = devcluster.call("PATCH", "topics/kept", {"partitions": 2})
     assert status < 300, response
     wait_for(lambda: len(devcluster.leaders("kept")) == 2, "the imported row to take effect")
     written["later"] += write(devcluster, "later", range(600, 700))
-    holds(devcluster, {"later": written["later"]})
+    check_records(devcluster, {"later": written["later"]})

@@ -81,7 +81,7 @@ class MixedCluster(LocalCluster):
         self._number += 1
         script = str(Path(__file__).with_name("controller.py"))
         name = f"controller-{self._number}"
-        self._spawn("controller", [sys.executable, script, name, self.hosts, self.offsets_id])
+        self._spawn("controller", [sys.executable, script, name, self.zookeeper_connect, self.offsets_id])
 
     def stop_controller(self) -> None:
         self.kill("controller", signal.SIGTERM)
@@ -91,7 +91,7 @@ class MixedCluster(LocalCluster):
         return self.read_image()
 
     def read_image(self):  # type: ignore[no-untyped-def]
-        with connected(ZooKeeperStore(self.hosts, 6000)) as zk:
+        with connected(ZooKeeperStore(self.zookeeper_connect, 6000)) as zk:
             return read_log(zk).image
 
     def runs(self, name: str) -> str:
@@ -111,7 +111,7 @@ class MetadataLogWatch:
         self._thread.start()
 
     def _run(self) -> None:
-        with connected(ZooKeeperStore(self._house.hosts, 6000)) as zk:
+        with connected(ZooKeeperStore(self._house.zookeeper_connect, 6000)) as zk:
             while not self._stop.wait(0.1):
                 read = read_log(zk)
                 self.looks += 1
@@ -169,7 +169,7 @@ def create_through_each(devcluster: MixedCluster) -> None:
 
 def raise_level(devcluster: MixedCluster) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "manage.py", "upgrade_metadata", "--zookeeper", devcluster.hosts],
+        [sys.executable, "manage.py", "upgrade_metadata", "--zookeeper", devcluster.zookeeper_connect],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -178,7 +178,7 @@ def raise_level(devcluster: MixedCluster) -> subprocess.CompletedProcess[str]:
     )
 
 
-def finalised(devcluster: MixedCluster, broker_id: int) -> dict[str, int]:
+def finalised_features(devcluster: MixedCluster, broker_id: int) -> dict[str, int]:
     raw = RawConnection(devcluster, broker_id)
     try:
         raw.send(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name="t", client_software_version="1"))
@@ -224,7 +224,10 @@ def upgrade_and_downgrade(
     done = raise_level(devcluster)
     assert done.returncode == 0 and f"level {LEVEL_MAX}" in done.stdout, done.stderr
     for broker_id in devcluster.ports:
-        wait_for(lambda i=broker_id: finalised(devcluster, i)[FEATURE] == LEVEL_MAX, f"the level at broker {broker_id}")  # type: ignore[misc]
+        wait_for(
+            lambda i=broker_id: finalised_features(devcluster, i)[FEATURE] == LEVEL_MAX,
+            f"the level at broker {broker_id}",
+        )  # type: ignore[misc]
     verifier.progress("at the new level", 500)
     watch.end()
     assert watch.looks > 20 and min(watch.least.values()) >= MIN_INSYNC, watch.least
@@ -249,7 +252,7 @@ def test_a_controller_that_cannot_read_the_log_releases_its_role(tmp_path: Path)
     """A controller that was not upgraded. (Here: this version, with a record of a later one.)"""
     with LocalCluster(tmp_path, 1) as cluster:
         assert cluster.controller is not None
-        with connected(ZooKeeperStore(cluster.hosts, 6000)) as zk:
+        with connected(ZooKeeperStore(cluster.zookeeper_connect, 6000)) as zk:
             read = read_log(zk)
             later = {
                 "seq": read.image.seq + 1,

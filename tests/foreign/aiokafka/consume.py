@@ -16,16 +16,16 @@ from aiokafka.structs import OffsetAndMetadata
 from tests.foreign.aiokafka.kit import (
     Member,
     consuming,
+    expect_rejection,
     feature,
     numbers,
-    polled,
-    producing,
+    poll_records,
     read,
-    rejected,
+    read_records,
     send,
-    some,
-    until,
+    started_producer,
     values,
+    wait_until,
 )
 from tests.foreign.stage import FIRST_MS, equal
 
@@ -37,17 +37,17 @@ async def from_start(name: str) -> None:
     equal([v.rstrip(".") for v in values(await read(name, 3000))], numbers(3000))
 
 
-async def shared(one: Member, two: Member) -> None:
-    async def halves() -> bool:
-        return (len(await one.owned()), len(await two.owned())) == (2, 2)
+async def check_shared_partitions(one: Member, two: Member) -> None:
+    async def have_halves() -> bool:
+        return (len(await one.owned_partitions()), len(await two.owned_partitions())) == (2, 2)
 
-    await until(halves, "two members to share")
-    equal(sorted(await one.owned() + await two.owned()), ALL)
+    await wait_until(have_halves, "two members to share")
+    equal(sorted(await one.owned_partitions() + await two.owned_partitions()), ALL)
 
 
 def owns_all(one: Member) -> Callable[[], Any]:
     async def all_of_them() -> bool:
-        return await one.owned() == ALL
+        return await one.owned_partitions() == ALL
 
     return all_of_them
 
@@ -56,18 +56,18 @@ def members(**settings: Any) -> Callable[[str], None]:
     @feature
     async def run(name: str) -> None:
         one = await Member.join(name, name, **settings)
-        await until(owns_all(one), "one member to own all")
+        await wait_until(owns_all(one), "one member to own all")
         two = await Member.join(name, name, **settings)
-        await shared(one, two)
+        await check_shared_partitions(one, two)
 
         async def all_seen() -> bool:
-            await one.owned()
-            await two.owned()
+            await one.owned_partitions()
+            await two.owned_partitions()
             return len({*one.seen, *two.seen}) == 400
 
-        await until(all_seen, "all records")
+        await wait_until(all_seen, "all records")
         await two.consumer.stop()
-        await until(owns_all(one), "the one that stayed to own all again")
+        await wait_until(owns_all(one), "the one that stayed to own all again")
         await one.consumer.stop()
 
     return run
@@ -82,17 +82,17 @@ assignor_sticky = members(partition_assignment_strategy=[StickyPartitionAssignor
 @feature
 async def static(name: str) -> None:
     one = await Member.join(name, name, group_instance_id="one", session_timeout_ms=30_000)
-    await until(owns_all(one), "one member to own all")
+    await wait_until(owns_all(one), "one member to own all")
     two = await Member.join(name, name, group_instance_id="two", session_timeout_ms=30_000)
-    await shared(one, two)
-    had, one.lost = await two.owned(), []
+    await check_shared_partitions(one, two)
+    had, one.lost = await two.owned_partitions(), []
     await two.consumer.stop()
     two = await Member.join(name, name, group_instance_id="two", session_timeout_ms=30_000)
 
-    async def again() -> bool:
-        return bool(await one.owned()) and await two.owned() == had
+    async def has_same_partitions() -> bool:
+        return bool(await one.owned_partitions()) and await two.owned_partitions() == had
 
-    await until(again, "the second member to have its partitions again")
+    await wait_until(has_same_partitions, "the second member to have its partitions again")
     equal(one.lost, [])
     await one.consumer.stop()
     await two.consumer.stop()
@@ -102,28 +102,28 @@ async def static(name: str) -> None:
 async def commits(name: str) -> None:
     partition = TopicPartition(name, 0)
     async with consuming(name, group_id=name) as first:
-        await some(first, 40)
+        await read_records(first, 40)
         await first.commit({partition: OffsetAndMetadata(40, "a note")})
     async with consuming(name, group_id=name) as second:
         equal(await second.committed(partition), 40)
-        equal(values(await some(second, 1)), ["40"])
+        equal(values(await read_records(second, 1)), ["40"])
 
 
 @feature
 async def resets(name: str) -> None:
     async with consuming(name, group_id=name + "-e") as earliest:
-        equal(values(await some(earliest, 1)), ["0"])
+        equal(values(await read_records(earliest, 1)), ["0"])
         earliest.seek(TopicPartition(name, 0), 10_000)
-        equal(values(await some(earliest, 1)), ["0"])
+        equal(values(await read_records(earliest, 1)), ["0"])
     async with consuming(name, group_id=name + "-n", auto_offset_reset="none") as none:
-        await rejected(NoOffsetForPartitionError, none.getone())
-    async with consuming(name, group_id=name + "-l", auto_offset_reset="latest") as latest, producing() as made:
+        await expect_rejection(NoOffsetForPartitionError, none.getone())
+    async with consuming(name, group_id=name + "-l", auto_offset_reset="latest") as latest, started_producer() as made:
 
-        async def brought() -> list[Any]:
+        async def read_new_records() -> list[Any]:
             await send(made, name, ["new"])
-            return await polled(latest, 1000)
+            return await poll_records(latest, 1000)
 
-        equal(values(await until(brought, "a record that is new"))[0], "new")
+        equal(values(await wait_until(read_new_records, "a record that is new"))[0], "new")
 
 
 @feature
@@ -134,7 +134,7 @@ async def timestamps(name: str) -> None:
         equal((await reader.offsets_for_times({partition: FIRST_MS + 49_500}))[partition].offset, 50)
         equal((await reader.offsets_for_times({partition: FIRST_MS + 1_000_000}))[partition], None)
         reader.seek(partition, (await reader.offsets_for_times({partition: FIRST_MS + 50_000}))[partition].offset)
-        equal(values(await some(reader, 1)), ["50"])
+        equal(values(await read_records(reader, 1)), ["50"])
 
 
 @feature
@@ -143,14 +143,14 @@ async def pause(name: str) -> None:
     async with consuming() as reader:
         reader.assign([zero, one])
         reader.pause(zero)
-        equal({m.partition for m in await some(reader, 100)}, {1})
-        equal(await polled(reader, 2000), [])
+        equal({m.partition for m in await read_records(reader, 100)}, {1})
+        equal(await poll_records(reader, 2000), [])
         reader.resume(zero)
-        equal({m.partition for m in await some(reader, 100)}, {0})
+        equal({m.partition for m in await read_records(reader, 100)}, {0})
 
 
 @feature
 async def pattern(name: str) -> None:
     async with consuming(group_id=name) as reader:
         reader.subscribe(pattern=f"^{re.escape(name)}.*")
-        equal({m.topic for m in await some(reader, 100)}, {name, name + "-two"})
+        equal({m.topic for m in await read_records(reader, 100)}, {name, name + "-two"})

@@ -21,7 +21,7 @@ Settings = dict[str, Any]
 PLAIN: Settings = {"bootstrap_servers": BOOTSTRAP}
 
 
-def secured(user: str, password: str = PASSWORD) -> Settings:
+def secured_settings(user: str, password: str = PASSWORD) -> Settings:
     return {
         "bootstrap_servers": SECURED,
         "security_protocol": "SASL_SSL",
@@ -50,7 +50,7 @@ def bearer(token: str = TOKEN) -> Settings:
     }
 
 
-def certified(user: str) -> Settings:
+def certificate_settings(user: str) -> Settings:
     context = aiokafka.helpers.create_ssl_context(cafile=CA, certfile=PEM[user])
     return {"bootstrap_servers": MUTUAL, "security_protocol": "SSL", "ssl_context": context}
 
@@ -63,7 +63,7 @@ def feature(written: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[st
     return run
 
 
-async def until(condition: Callable[[], Awaitable[Any]], what: str) -> Any:
+async def wait_until(condition: Callable[[], Awaitable[Any]], what: str) -> Any:
     deadline = time.monotonic() + SECONDS_MAX
     while not (value := await condition()):
         assert time.monotonic() < deadline, f"waited {SECONDS_MAX:.0f} s for {what}"
@@ -72,7 +72,7 @@ async def until(condition: Callable[[], Awaitable[Any]], what: str) -> Any:
 
 
 @asynccontextmanager
-async def producing(**settings: Any) -> AsyncIterator[AIOKafkaProducer]:
+async def started_producer(**settings: Any) -> AsyncIterator[AIOKafkaProducer]:
     made = AIOKafkaProducer(**{**PLAIN, **settings})
     await made.start()
     try:
@@ -99,18 +99,18 @@ async def send(made: AIOKafkaProducer, name: str, values: Iterable[str]) -> None
         await asyncio.wait_for(one, SECONDS_MAX)
 
 
-async def polled(reader: AIOKafkaConsumer, ms: int = 200, most: int | None = None) -> list[Any]:
+async def poll_records(reader: AIOKafkaConsumer, ms: int = 200, most: int | None = None) -> list[Any]:
     return [m for part in (await reader.getmany(timeout_ms=ms, max_records=most)).values() for m in part]
 
 
-async def some(reader: AIOKafkaConsumer, count: int) -> list[Any]:
+async def read_records(reader: AIOKafkaConsumer, count: int) -> list[Any]:
     out: list[Any] = []
 
-    async def enough() -> bool:
-        out.extend(await polled(reader, most=count - len(out)))
+    async def has_enough() -> bool:
+        out.extend(await poll_records(reader, most=count - len(out)))
         return len(out) == count
 
-    await until(enough, f"{count} records")
+    await wait_until(has_enough, f"{count} records")
     return out
 
 
@@ -120,8 +120,8 @@ async def read(name: str, count: int, isolation: str = "read_uncommitted", offse
     async with consuming(isolation_level=isolation) as reader:
         reader.assign([partition])
         reader.seek(partition, offset)
-        out = await some(reader, count)
-        out += await polled(reader, 1000)
+        out = await read_records(reader, count)
+        out += await poll_records(reader, 1000)
     equal(len(out), count)
     return out
 
@@ -134,7 +134,7 @@ def numbers(n: int) -> list[str]:
     return [str(i) for i in range(n)]
 
 
-async def rejected(how: type[Exception] | tuple[type[Exception], ...], call: Awaitable[Any]) -> None:
+async def expect_rejection(how: type[Exception] | tuple[type[Exception], ...], call: Awaitable[Any]) -> None:
     try:
         await asyncio.wait_for(call, SECONDS_MAX)
     except how:
@@ -164,6 +164,6 @@ class Member(aiokafka.ConsumerRebalanceListener):
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         pass
 
-    async def owned(self) -> list[int]:
-        self.seen += values(await polled(self.consumer, 100))
+    async def owned_partitions(self) -> list[int]:
+        self.seen += values(await poll_records(self.consumer, 100))
         return sorted(p.partition for p in self.consumer.assignment())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.foreign.confluent import admin, consume, produce
-from tests.foreign.stage import play
+from tests.foreign.stage import run_features
 
 LACKS = {
     "assignor-sticky": "librdkafka has no eager sticky assignor",
@@ -15,4 +15,4 @@ LACKS = {
 }
 
 if __name__ == "__main__":
-    play(LACKS, admin, consume, produce)
+    run_features(LACKS, admin, consume, produce)

@@ -13,13 +13,13 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.foreign.stage import BOOTSTRAP, CA, ISSUER, MUTUAL, PASSWORD, PEM, SECURED, equal, until
+from tests.foreign.stage import BOOTSTRAP, CA, ISSUER, MUTUAL, PASSWORD, PEM, SECURED, equal, wait_until
 
 Settings = dict[str, Any]
 PLAIN: Settings = {"bootstrap.servers": BOOTSTRAP, "log_level": 0}
 
 
-def secured(user: str, password: str = PASSWORD) -> Settings:
+def secured_settings(user: str, password: str = PASSWORD) -> Settings:
     return {
         "bootstrap.servers": SECURED,
         "security.protocol": "SASL_SSL",
@@ -46,7 +46,7 @@ def bearer(path: str = "/token") -> Settings:
     }
 
 
-def certified(user: str) -> Settings:
+def certificate_settings(user: str) -> Settings:
     return {
         "bootstrap.servers": MUTUAL,
         "security.protocol": "SSL",
@@ -102,7 +102,7 @@ def read(name: str, count: int, isolation: str = "read_uncommitted", offset: int
                 raise KafkaException(m.error())
         return len(out) >= count and bool(ended) and ended[-1] >= count
 
-    until(all_read, f"{count} records of {name}, has {len(out)}")
+    wait_until(all_read, f"{count} records of {name}, has {len(out)}")
     reader.close()
     equal(len(out), count)
     return out
@@ -116,7 +116,7 @@ def numbers(n: int) -> list[str]:
     return [str(i) for i in range(n)]
 
 
-def grouped(group: str, **settings: Any) -> Consumer:
+def group_consumer(group: str, **settings: Any) -> Consumer:
     return Consumer(
         {
             **PLAIN,
@@ -128,17 +128,17 @@ def grouped(group: str, **settings: Any) -> Consumer:
     )
 
 
-def some(consumer: Consumer, count: int) -> list[Any]:
+def read_records(consumer: Consumer, count: int) -> list[Any]:
     out: list[Any] = []
 
-    def enough() -> bool:
+    def has_enough() -> bool:
         for m in consumer.consume(count - len(out), 0.5):
             if m.error():
                 raise KafkaException(m.error())
             out.append(m)
         return len(out) == count
 
-    until(enough, f"{count} records, has {len(out)}")
+    wait_until(has_enough, f"{count} records, has {len(out)}")
     return out
 
 
@@ -151,7 +151,7 @@ def rejection(call: Callable[[], Any]) -> int:
     raise AssertionError("not rejected")
 
 
-def done(futures: dict[Any, Any]) -> Any:
+def result_of(futures: dict[Any, Any]) -> Any:
     """The result of a question about one thing."""
     return next(iter(futures.values())).result(60)
 
@@ -172,6 +172,6 @@ class Member:
         )
         self.consumer.subscribe([name], on_revoke=lambda _, parts: self.lost.extend(p.partition for p in parts))
 
-    def owned(self) -> list[int]:
+    def owned_partitions(self) -> list[int]:
         self.seen += values(m for m in self.consumer.consume(100, 0.1) if not m.error())
         return sorted(p.partition for p in self.consumer.assignment())

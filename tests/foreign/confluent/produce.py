@@ -29,12 +29,12 @@ from tests.foreign.stage import (
     DECIDED,
     DELAYED,
     ROUTED,
-    acked,
     delayed_records,
     equal,
     half_records,
+    print_acked,
     routed_records,
-    until,
+    wait_until,
 )
 
 
@@ -68,7 +68,7 @@ def headers(name: str) -> None:
     equal(read(name, 1)[0].headers(), wanted)
 
 
-def through(front: str, written: list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
+def send_one_by_one(front: str, written: list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
     """Each record is acknowledged before the next one is sent: a decision needs a message that is stored."""
     producer = Producer({**PLAIN, "acks": "all"})
     errors: list[KafkaError] = []
@@ -82,19 +82,19 @@ def through(front: str, written: list[tuple[bytes, bytes | None, list[tuple[str,
 
 def delayed(name: str) -> None:
     began = time.time()
-    through(f"{name}.delay", delayed_records(int(began * 1000)))
+    send_one_by_one(f"{name}.delay", delayed_records(int(began * 1000)))
     equal(values(read(name, 3)), DELAYED)
     equal(time.time() - began >= 6, True)
 
 
 def half(name: str) -> None:
-    through(f"{name}.half", half_records())
+    send_one_by_one(f"{name}.half", half_records())
     equal(values(read(name, 2)), DECIDED)
 
 
 def routes(name: str) -> None:
     written = routed_records()
-    through(name, written)
+    send_one_by_one(name, written)
     for suffix, matching in ROUTED.items():
         found = [(m.key(), m.value(), m.headers()) for m in read(name + suffix, len(matching))]
         equal(found, [written[n] for n in matching])
@@ -126,7 +126,7 @@ def share_letters(name: str) -> None:
     with ShareConsumer({**PLAIN, "group.id": name, "share.acknowledgement.mode": "explicit"}) as consumer:
         consumer.subscribe([name])
 
-        def delivered() -> bool:
+        def all_delivered() -> bool:
             for message in consumer.poll(0.2):
                 equal(message.error(), None)
                 number = int(message.value())
@@ -135,7 +135,7 @@ def share_letters(name: str) -> None:
             equal([e for e in consumer.commit_sync(30.0).values() if e], [])
             return len(deliveries) == 6 and deliveries[4] == 5
 
-        until(delivered, "the last delivery")
+        wait_until(all_delivered, "the last delivery")
         end = time.monotonic() + 2
         while time.monotonic() < end:  # dead letters are written while a member fetches
             equal(len(consumer.poll(0.2)), 0)
@@ -186,12 +186,12 @@ def idempotent(name: str) -> None:
 
 
 def leader_killed(name: str) -> None:
-    def slowly() -> Iterable[str]:
+    def numbers_slowly() -> Iterable[str]:
         for value in numbers(600):
             time.sleep(0.005)
             yield value
 
-    send(Producer({**PLAIN, "enable.idempotence": True, "linger.ms": 0}), name, slowly(), acked)
+    send(Producer({**PLAIN, "enable.idempotence": True, "linger.ms": 0}), name, numbers_slowly(), print_acked)
 
 
 def majority_acks(name: str) -> None:
@@ -223,21 +223,21 @@ def transaction_offsets(name: str) -> None:
     reader = Consumer({**PLAIN, "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
     reader.subscribe([name])
     got: list[str] = []
-    until(
+    wait_until(
         lambda: got.extend(values(m for m in reader.consume(100, 0.5) if not m.error())) or len(got) >= 100,
         "100 records",
     )
     producer = transactional(name)
 
-    def turn(sent: list[str], offset: int) -> None:
+    def run_transaction(sent: list[str], offset: int) -> None:
         producer.begin_transaction()
         send(producer, name + "-out", sent)
         producer.send_offsets_to_transaction([TopicPartition(name, 0, offset)], reader.consumer_group_metadata(), 60)
 
-    turn(["no"] * 50, 50)
+    run_transaction(["no"] * 50, 50)
     producer.abort_transaction(60)
     equal(reader.committed([TopicPartition(name, 0)], 30)[0].offset, -1001)
-    turn([f"<{v}>" for v in got], 100)
+    run_transaction([f"<{v}>" for v in got], 100)
     producer.commit_transaction(60)
     equal(reader.committed([TopicPartition(name, 0)], 30)[0].offset, 100)
     reader.close()

@@ -33,18 +33,18 @@ from tests.foreign.kafka_python.kit import (
     Member,
     Settings,
     bearer,
-    certified,
+    certificate_settings,
     consumer,
+    expect_rejection,
     numbers,
     producer,
     read,
-    rejected,
-    secured,
+    read_records,
+    secured_settings,
     send,
-    some,
     values,
 )
-from tests.foreign.stage import FIRST_MS, FORGED, equal, until
+from tests.foreign.stage import FIRST_MS, FORGED, equal, wait_until
 
 
 def admin(**settings: Any) -> KafkaAdminClient:
@@ -55,14 +55,14 @@ def topics(name: str) -> None:
     client = admin()
     wanted = {name: {"num_partitions": 2, "replication_factor": 3, "configs": {"retention.ms": "3600000"}}}
     client.create_topics(wanted)
-    rejected(TopicAlreadyExistsError, lambda: client.create_topics(wanted))
-    until(lambda: name in client.list_topics(), "the topic to be listed")
+    expect_rejection(TopicAlreadyExistsError, lambda: client.create_topics(wanted))
+    wait_until(lambda: name in client.list_topics(), "the topic to be listed")
     partitions = lambda: client.describe_topics([name])[0]["partitions"]  # noqa: E731
     equal([len(p["replica_nodes"]) for p in partitions()], [3, 3])
     client.create_partitions({name: 5})
-    until(lambda: len(partitions()) == 5, "five partitions")
+    wait_until(lambda: len(partitions()) == 5, "five partitions")
     client.delete_topics([name])
-    until(lambda: name not in client.list_topics(), "the topic to go")
+    wait_until(lambda: name not in client.list_topics(), "the topic to go")
 
 
 def configs(name: str) -> None:
@@ -72,9 +72,9 @@ def configs(name: str) -> None:
     source = lambda: str(described()["config_source"])  # noqa: E731
     equal("DEFAULT" in source(), True)
     client.alter_configs([ConfigResource("TOPIC", name, {"retention.ms": "1234567"})])
-    until(lambda: str(described()["value"]) == "1234567" and "DYNAMIC_TOPIC" in source(), "the setting")
+    wait_until(lambda: str(described()["value"]) == "1234567" and "DYNAMIC_TOPIC" in source(), "the setting")
     client.reset_configs([ConfigResource("TOPIC", name, ["retention.ms"])])
-    until(lambda: "DEFAULT" in source(), "the default")
+    wait_until(lambda: "DEFAULT" in source(), "the default")
     equal(
         "log.dirs" in client.describe_configs([ConfigResource("BROKER", "1")], config_filter="all")["broker"]["1"], True
     )
@@ -83,7 +83,7 @@ def configs(name: str) -> None:
 def groups(name: str) -> None:
     client = admin()
     member = Member(name, name)
-    until(lambda: member.owned() == [0], "the member to own its partition")
+    wait_until(lambda: member.owned_partitions() == [0], "the member to own its partition")
     listed = lambda: {g["group_id"] for g in client.list_groups()}  # noqa: E731
     equal(name in listed(), True)
     described = client.describe_groups([name])[name]
@@ -154,7 +154,7 @@ def reassign(name: str) -> None:
     wanted = list(replicas())[1:]
     equal(client.alter_partition_reassignments({partition: wanted}).get(partition), None)
     client.list_partition_reassignments()
-    until(lambda: list(replicas()) == wanted, "the move")
+    wait_until(lambda: list(replicas()) == wanted, "the move")
     equal(values(read(name, 100)), numbers(100))
 
 
@@ -174,18 +174,18 @@ def scram(name: str) -> None:
         )[name],
         None,
     )
-    until(lambda: [c["mechanism"] for c in described()] == [ScramMechanism.SCRAM_SHA_512], "the credential")
+    wait_until(lambda: [c["mechanism"] for c in described()] == [ScramMechanism.SCRAM_SHA_512], "the credential")
     equal(
         client.alter_user_scram_credentials([UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_512)])[name],
         None,
     )
-    until(lambda: described() == [], "the credential to go")
+    wait_until(lambda: described() == [], "the credential to go")
 
 
 def apply_registrations(name: str, client_options: Settings) -> None:
     send(producer(**client_options), name, numbers(100))
     reader = consumer(name, group_id=name, **client_options)
-    equal(values(some(reader, 100)), numbers(100))
+    equal(values(read_records(reader, 100)), numbers(100))
     reader.close()
 
 
@@ -195,16 +195,16 @@ def is_rejected(client_options: Settings) -> None:
     handler = logging.Handler()
     handler.emit = lambda record: reported.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("kafka").addHandler(handler)
-    rejected(KafkaTimeoutError, lambda: admin(bootstrap_timeout_ms=5_000, **client_options))
+    expect_rejection(KafkaTimeoutError, lambda: admin(bootstrap_timeout_ms=5_000, **client_options))
     equal(any("SaslAuthenticationFailed" in line for line in reported), True)
 
 
 def scram_tls(name: str) -> None:
-    apply_registrations(name, secured("alice"))
+    apply_registrations(name, secured_settings("alice"))
 
 
 def wrong_password(_: str) -> None:
-    is_rejected(secured("alice", "wrong"))
+    is_rejected(secured_settings("alice", "wrong"))
 
 
 def oauth(name: str) -> None:
@@ -213,29 +213,29 @@ def oauth(name: str) -> None:
 
 
 def mutual_tls(name: str) -> None:
-    apply_registrations(name, certified("alice"))
-    bob = producer(**certified("bob"))
-    rejected((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
+    apply_registrations(name, certificate_settings("alice"))
+    bob = producer(**certificate_settings("bob"))
+    expect_rejection((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
 
 
 def acls(name: str) -> None:
     client = admin()
-    bob = producer(**secured("bob"))
-    rejected((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
+    bob = producer(**secured_settings("bob"))
+    expect_rejection((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
     pattern = ResourcePattern(ResourceType.TOPIC, name, ACLResourcePatternType.LITERAL)
     acl = ACL("User:bob", "*", ACLOperation.WRITE, ACLPermissionType.ALLOW, pattern)
     equal(client.create_acls([acl])["failed"], [])
 
-    def allowed() -> bool:
+    def is_allowed() -> bool:
         try:
-            send(producer(**secured("bob")), name, ["yes"])
+            send(producer(**secured_settings("bob")), name, ["yes"])
         except TopicAuthorizationFailedError:
             return False
         return True
 
-    until(allowed, "bob to be allowed")
+    wait_until(is_allowed, "bob to be allowed")
     equal(values(read(name, 1)), ["yes"])
     wanted = ACLFilter("User:bob", "*", ACLOperation.WRITE, ACLPermissionType.ALLOW, pattern)
     equal(client.describe_acls(wanted)[0], [acl])
     client.delete_acls([wanted])
-    until(lambda: client.describe_acls(wanted)[0] == [], "the ACL to go")
+    wait_until(lambda: client.describe_acls(wanted)[0] == [], "the ACL to go")

@@ -16,16 +16,16 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from tests.foreign.kafka_python.kit import (
     Member,
     consumer,
+    expect_rejection,
     numbers,
-    polled,
+    poll_records,
     producer,
     read,
-    rejected,
+    read_records,
     send,
-    some,
     values,
 )
-from tests.foreign.stage import FIRST_MS, equal, until
+from tests.foreign.stage import FIRST_MS, equal, wait_until
 
 
 def from_start(name: str) -> None:
@@ -35,15 +35,18 @@ def from_start(name: str) -> None:
 def members(cooperative: bool = False, **settings: Any) -> Callable[[str], None]:
     def feature(name: str) -> None:
         one = Member(name, name, **settings)
-        until(lambda: one.owned() == [0, 1, 2, 3], "one member to own all")
+        wait_until(lambda: one.owned_partitions() == [0, 1, 2, 3], "one member to own all")
         two = Member(name, name, **settings)
-        until(lambda: (len(one.owned()), len(two.owned())) == (2, 2), "two members to share")
-        equal(sorted(one.owned() + two.owned()), [0, 1, 2, 3])
+        wait_until(lambda: (len(one.owned_partitions()), len(two.owned_partitions())) == (2, 2), "two members to share")
+        equal(sorted(one.owned_partitions() + two.owned_partitions()), [0, 1, 2, 3])
         if cooperative:
-            equal(set(one.lost) & set(one.owned()), set())
-        until(lambda: one.owned() and two.owned() and len({*one.seen, *two.seen}) == 400, "all records")
+            equal(set(one.lost) & set(one.owned_partitions()), set())
+        wait_until(
+            lambda: one.owned_partitions() and two.owned_partitions() and len({*one.seen, *two.seen}) == 400,
+            "all records",
+        )
         two.consumer.close()
-        until(lambda: one.owned() == [0, 1, 2, 3], "the one that stayed to own all again")
+        wait_until(lambda: one.owned_partitions() == [0, 1, 2, 3], "the one that stayed to own all again")
         one.consumer.close()
 
     return feature
@@ -58,13 +61,16 @@ assignor_cooperative = members(True, partition_assignment_strategy=[CooperativeS
 
 def static(name: str) -> None:
     one = Member(name, name, group_instance_id="one", session_timeout_ms=30_000)
-    until(lambda: one.owned() == [0, 1, 2, 3], "one member to own all")
+    wait_until(lambda: one.owned_partitions() == [0, 1, 2, 3], "one member to own all")
     two = Member(name, name, group_instance_id="two", session_timeout_ms=30_000)
-    until(lambda: (len(one.owned()), len(two.owned())) == (2, 2), "two members to share")
-    had, one.lost = two.owned(), []
+    wait_until(lambda: (len(one.owned_partitions()), len(two.owned_partitions())) == (2, 2), "two members to share")
+    had, one.lost = two.owned_partitions(), []
     two.consumer.close()
     two = Member(name, name, group_instance_id="two", session_timeout_ms=30_000)
-    until(lambda: one.owned() and two.owned() == had, "the second member to have its partitions again")
+    wait_until(
+        lambda: one.owned_partitions() and two.owned_partitions() == had,
+        "the second member to have its partitions again",
+    )
     equal(one.lost, [])
     one.consumer.close()
     two.consumer.close()
@@ -73,29 +79,30 @@ def static(name: str) -> None:
 def commits(name: str) -> None:
     partition = TopicPartition(name, 0)
     first = consumer(name, group_id=name)
-    some(first, 40)
+    read_records(first, 40)
     first.commit({partition: OffsetAndMetadata(40, "a note", -1)})
     first.close()
     second = consumer(name, group_id=name)
     kept = second.committed(partition, metadata=True)
     equal((kept.offset, kept.metadata), (40, "a note"))
-    equal(values(some(second, 1)), ["40"])
+    equal(values(read_records(second, 1)), ["40"])
     second.close()
 
 
 def resets(name: str) -> None:
     earliest = consumer(name, group_id=name + "-e")
-    equal(values(some(earliest, 1)), ["0"])
+    equal(values(read_records(earliest, 1)), ["0"])
     earliest.seek(TopicPartition(name, 0), 10_000)
-    equal(values(some(earliest, 1)), ["0"])
+    equal(values(read_records(earliest, 1)), ["0"])
     earliest.close()
     none = consumer(name, group_id=name + "-n", auto_offset_reset="none")
-    rejected(NoOffsetForPartitionError, lambda: some(none, 1))
+    expect_rejection(NoOffsetForPartitionError, lambda: read_records(none, 1))
     none.close()
     latest = consumer(name, group_id=name + "-l", auto_offset_reset="latest")
     first: list[Any] = []
-    until(
-        lambda: send(producer(), name, ["new"]) or first.extend(polled(latest, 1000)) or first, "a record that is new"
+    wait_until(
+        lambda: send(producer(), name, ["new"]) or first.extend(poll_records(latest, 1000)) or first,
+        "a record that is new",
     )
     equal(values(first)[0], "new")
     latest.close()
@@ -108,7 +115,7 @@ def timestamps(name: str) -> None:
     equal(reader.offsets_for_times({partition: FIRST_MS + 1_000_000})[partition], None)
     reader.assign([partition])
     reader.seek(partition, reader.offsets_for_times({partition: FIRST_MS + 50_000})[partition].offset)
-    equal(values(some(reader, 1)), ["50"])
+    equal(values(read_records(reader, 1)), ["50"])
     reader.close()
 
 
@@ -117,15 +124,15 @@ def pause(name: str) -> None:
     reader = consumer(group_id=None)
     reader.assign([zero, one])
     reader.pause(zero)
-    equal({m.partition for m in some(reader, 100)}, {1})
-    equal(polled(reader, 2000), [])
+    equal({m.partition for m in read_records(reader, 100)}, {1})
+    equal(poll_records(reader, 2000), [])
     reader.resume(zero)
-    equal({m.partition for m in some(reader, 100)}, {0})
+    equal({m.partition for m in read_records(reader, 100)}, {0})
     reader.close()
 
 
 def pattern(name: str) -> None:
     reader = consumer(group_id=name)
     reader.subscribe(pattern=f"^{re.escape(name)}.*")
-    equal({m.topic for m in some(reader, 100)}, {name, name + "-two"})
+    equal({m.topic for m in read_records(reader, 100)}, {name, name + "-two"})
     reader.close()

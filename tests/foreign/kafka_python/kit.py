@@ -10,13 +10,13 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import TopicPartition
 
-from tests.foreign.stage import BOOTSTRAP, CA, MUTUAL, PASSWORD, PEM, SECURED, TOKEN, equal, until
+from tests.foreign.stage import BOOTSTRAP, CA, MUTUAL, PASSWORD, PEM, SECURED, TOKEN, equal, wait_until
 
 Settings = dict[str, Any]
 PLAIN: Settings = {"bootstrap_servers": BOOTSTRAP.split(",")}
 
 
-def secured(user: str, password: str = PASSWORD) -> Settings:
+def secured_settings(user: str, password: str = PASSWORD) -> Settings:
     return {
         "bootstrap_servers": SECURED.split(","),
         "security_protocol": "SASL_SSL",
@@ -46,7 +46,7 @@ def bearer(token: str = TOKEN) -> Settings:
     }
 
 
-def certified(user: str) -> Settings:
+def certificate_settings(user: str) -> Settings:
     return {
         "bootstrap_servers": MUTUAL.split(","),
         "security_protocol": "SSL",
@@ -70,14 +70,14 @@ def consumer(*topics: str, **settings: Any) -> KafkaConsumer:
     return KafkaConsumer(*topics, **{**PLAIN, "auto_offset_reset": "earliest", "enable_auto_commit": False, **settings})
 
 
-def polled(reader: KafkaConsumer, ms: int = 200, most: int | None = None) -> list[Any]:
+def poll_records(reader: KafkaConsumer, ms: int = 200, most: int | None = None) -> list[Any]:
     return [m for part in reader.poll(ms, max_records=most).values() for m in part]
 
 
-def some(reader: KafkaConsumer, count: int) -> list[Any]:
+def read_records(reader: KafkaConsumer, count: int) -> list[Any]:
     out: list[Any] = []
-    until(
-        lambda: out.extend(polled(reader, most=count - len(out))) or len(out) == count,
+    wait_until(
+        lambda: out.extend(poll_records(reader, most=count - len(out))) or len(out) == count,
         f"{count} records, has {len(out)}",
     )
     return out
@@ -91,8 +91,8 @@ def read(name: str, count: int, isolation: str = "read_uncommitted", offset: int
     reader.seek(partition, offset)
     end = reader.end_offsets([partition])[partition]
     out: list[Any] = []
-    until(
-        lambda: out.extend(polled(reader)) or (len(out) >= count and reader.position(partition) >= end),
+    wait_until(
+        lambda: out.extend(poll_records(reader)) or (len(out) >= count and reader.position(partition) >= end),
         f"{count} records, has {len(out)}",
     )
     reader.close()
@@ -108,7 +108,7 @@ def numbers(n: int) -> list[str]:
     return [str(i) for i in range(n)]
 
 
-def rejected(how: type[Exception] | tuple[type[Exception], ...], call: Callable[[], Any]) -> None:
+def expect_rejection(how: type[Exception] | tuple[type[Exception], ...], call: Callable[[], Any]) -> None:
     try:
         call()
     except how:
@@ -132,6 +132,6 @@ class Member(kafka.ConsumerRebalanceListener):
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         pass
 
-    def owned(self) -> list[int]:
-        self.seen += values(polled(self.consumer, 100))
+    def owned_partitions(self) -> list[int]:
+        self.seen += values(poll_records(self.consumer, 100))
         return sorted(p.partition for p in self.consumer.assignment())

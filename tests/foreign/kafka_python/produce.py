@@ -8,17 +8,26 @@ from collections.abc import Callable
 from kafka.errors import InvalidProducerEpochError, MessageSizeTooLargeError, ProducerFencedError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.foreign.kafka_python.kit import consumer, numbers, producer, read, rejected, send, some, values
+from tests.foreign.kafka_python.kit import (
+    consumer,
+    expect_rejection,
+    numbers,
+    producer,
+    read,
+    read_records,
+    send,
+    values,
+)
 from tests.foreign.stage import (
     DECIDED,
     DELAYED,
     ROUTED,
-    acked,
     delayed_records,
     equal,
     half_records,
+    print_acked,
     routed_records,
-    until,
+    wait_until,
 )
 
 
@@ -49,7 +58,7 @@ def headers(name: str) -> None:
     equal(list(read(name, 1)[0].headers), wanted)
 
 
-def through(front: str, written: list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
+def send_one_by_one(front: str, written: list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
     """Each record is acknowledged before the next one is sent: a decision needs a message that is stored."""
     made = producer()
     for key, value, headers in written:
@@ -58,19 +67,19 @@ def through(front: str, written: list[tuple[bytes, bytes | None, list[tuple[str,
 
 def delayed(name: str) -> None:
     began = time.time()
-    through(f"{name}.delay", delayed_records(int(began * 1000)))
+    send_one_by_one(f"{name}.delay", delayed_records(int(began * 1000)))
     equal(values(read(name, 3)), DELAYED)
     equal(time.time() - began >= 6, True)
 
 
 def half(name: str) -> None:
-    through(f"{name}.half", half_records())
+    send_one_by_one(f"{name}.half", half_records())
     equal(values(read(name, 2)), DECIDED)
 
 
 def routes(name: str) -> None:
     written = routed_records()
-    through(name, written)
+    send_one_by_one(name, written)
     for suffix, matching in ROUTED.items():
         found = [(m.key, m.value, list(m.headers)) for m in read(name + suffix, len(matching))]
         equal(found, [written[n] for n in matching])
@@ -92,7 +101,7 @@ def big(name: str) -> None:
 
 def too_large(name: str) -> None:
     made = producer(enable_idempotence=False)  # an idempotent one (the default) rejects all that follows, too
-    rejected(MessageSizeTooLargeError, lambda: made.send(name, b"x" * 500_000).get(60))
+    expect_rejection(MessageSizeTooLargeError, lambda: made.send(name, b"x" * 500_000).get(60))
     send(made, name, ["small"])
     equal(values(read(name, 1)), ["small"])
 
@@ -105,7 +114,9 @@ def leader_killed(name: str) -> None:
     made = producer(acks="all", enable_idempotence=True, delivery_timeout_ms=90_000)
     sent = []
     for value in numbers(600):
-        sent.append(made.send(name, value.encode(), partition=0).add_callback(lambda _, value=value: acked(value)))
+        sent.append(
+            made.send(name, value.encode(), partition=0).add_callback(lambda _, value=value: print_acked(value))
+        )
         time.sleep(0.005)
     for one in sent:
         one.get(90)
@@ -133,21 +144,21 @@ def transactions(name: str) -> None:
 def transaction_offsets(name: str) -> None:
     partition = TopicPartition(name, 0)
     reader = consumer(name, group_id=name)
-    got = values(some(reader, 100))
+    got = values(read_records(reader, 100))
     made = producer(transactional_id=name)
     made.init_transactions()
 
-    def turn(sent: list[str], offset: int) -> None:
+    def run_transaction(sent: list[str], offset: int) -> None:
         made.begin_transaction()
         send(made, name + "-out", sent)
         made.send_offsets_to_transaction({partition: OffsetAndMetadata(offset, "", -1)}, reader.group_metadata())
 
-    turn(["no"] * 50, 50)
+    run_transaction(["no"] * 50, 50)
     made.abort_transaction()
     equal(reader.committed(partition), None)
-    turn([f"<{v}>" for v in got], 100)
+    run_transaction([f"<{v}>" for v in got], 100)
     made.commit_transaction()
-    until(lambda: reader.committed(partition) == 100, "the offset")  # it does not ask for stable offsets
+    wait_until(lambda: reader.committed(partition) == 100, "the offset")  # it does not ask for stable offsets
     reader.close()
     equal(values(read(name + "-out", 100, "read_committed")), [f"<{i}>" for i in range(100)])
 
@@ -159,7 +170,7 @@ def fencing(name: str) -> None:
     send(old, name, ["old"])
     new = producer(transactional_id=name)
     new.init_transactions()
-    rejected((ProducerFencedError, InvalidProducerEpochError), old.commit_transaction)
+    expect_rejection((ProducerFencedError, InvalidProducerEpochError), old.commit_transaction)
     new.begin_transaction()
     send(new, name, ["new"])
     new.commit_transaction()

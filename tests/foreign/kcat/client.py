@@ -19,13 +19,13 @@ from tests.foreign.stage import (
     PEM,
     ROUTED,
     SECURED,
-    acked,
     delayed_records,
     equal,
     half_records,
-    play,
+    print_acked,
     routed_records,
-    until,
+    run_features,
+    wait_until,
 )
 
 NO_ADMIN = "kcat has no administration beyond metadata"
@@ -65,13 +65,13 @@ def client_options(at: str, protocol: str, options: Mapping[str, str]) -> Sequen
     return ("-b", at, *(x for k, v in every.items() for x in ("-X", f"{k}={v}")))
 
 
-def secured(password: str = PASSWORD) -> Sequence[str]:
+def secured_options(password: str = PASSWORD) -> Sequence[str]:
     return client_options(
         SECURED, "SASL_SSL", {"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": password}
     )
 
 
-def certified(user: str) -> Sequence[str]:
+def certificate_options(user: str) -> Sequence[str]:
     return client_options(MUTUAL, "SSL", {"ssl.certificate.location": PEM[user], "ssl.key.location": PEM[user]})
 
 
@@ -125,7 +125,7 @@ def headers(name: str) -> None:
     equal(json.loads(read(name, "-J")[0])["headers"], ["a", "1", "a", "2", "empty", ""])
 
 
-def through(front: str, written: Sequence[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
+def send_one_by_one(front: str, written: Sequence[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
     """One process per record: the headers are options. -Z sends an empty value as null."""
     for key, value, headers in written:
         options = [x for name, text in headers for x in ("-H", f"{name}={text.decode()}")]
@@ -134,27 +134,27 @@ def through(front: str, written: Sequence[tuple[bytes, bytes | None, list[tuple[
 
 def delayed(name: str) -> None:
     began = time.time()
-    through(f"{name}.delay", delayed_records(int(began * 1000)))
-    until(lambda: read(name) == DELAYED, "the delayed records")
+    send_one_by_one(f"{name}.delay", delayed_records(int(began * 1000)))
+    wait_until(lambda: read(name) == DELAYED, "the delayed records")
     equal(time.time() - began >= 6, True)
 
 
 def half(name: str) -> None:
-    through(f"{name}.half", half_records())
-    until(lambda: read(name) == DECIDED, "the decided records")
+    send_one_by_one(f"{name}.half", half_records())
+    wait_until(lambda: read(name) == DECIDED, "the decided records")
 
 
 def routes(name: str) -> None:
     written = routed_records()
-    through(name, written)
+    send_one_by_one(name, written)
     for suffix, matching in ROUTED.items():
-        until(lambda topic=name + suffix, count=len(matching): len(read(topic)) >= count, "the routed records")  # type: ignore[misc]
+        wait_until(lambda topic=name + suffix, count=len(matching): len(read(topic)) >= count, "the routed records")  # type: ignore[misc]
         found = [(m["key"], m["payload"], m["headers"]) for m in map(json.loads, read(name + suffix, "-J"))]
         wanted = [written[n] for n in matching]
-        equal(found, [(k.decode(), (v or b"").decode(), flat(headers)) for k, v, headers in wanted])
+        equal(found, [(k.decode(), (v or b"").decode(), flatten_headers(headers)) for k, v, headers in wanted])
 
 
-def flat(headers: Sequence[tuple[str, bytes]]) -> list[str]:
+def flatten_headers(headers: Sequence[tuple[str, bytes]]) -> list[str]:
     """Headers as `-J` prints them: names and values in one list."""
     return [text for name, value in headers for text in (name, value.decode())]
 
@@ -192,11 +192,11 @@ def transactions(name: str) -> None:
     open_one.stdin.write(b"b\n" * 20_000)  # it reads its input in blocks
     open_one.stdin.flush()
     everything = ("-X", "isolation.level=read_uncommitted")
-    until(lambda: "b" in read(name, *everything), "the open transaction's records")
+    wait_until(lambda: "b" in read(name, *everything), "the open transaction's records")
     open_one.kill()  # never committed: the next one of its id aborts it
     open_one.wait()
     send(name, ["c1"], "-X", f"transactional.id={name}")
-    until(lambda: read(name) == ["a1", "a2", "c1"], "the commits")
+    wait_until(lambda: read(name) == ["a1", "a2", "c1"], "the commits")
     equal(set(read(name, *everything)), {"a1", "a2", "b", "c1"})
 
 
@@ -214,12 +214,12 @@ def leader_killed(name: str) -> None:
             time.sleep(0.005)
         if int(value) == 100:
             for n in numbers(100):  # so that the leader is killed now
-                acked(n)
+                print_acked(n)
         time.sleep(0.005)
     process.stdin.close()
     equal(process.wait(90), 0)
     for n in numbers(600)[100:]:
-        acked(n)
+        print_acked(n)
 
 
 def majority_acks(name: str) -> None:
@@ -270,7 +270,7 @@ class Member:
         )
         self.reported += self.process.stderr.read() or b""
 
-    def owned(self) -> int:
+    def owned_partitions(self) -> int:
         """How many partitions, by what it last said."""
         self.listen()
         last = [line for line in self.reported.split(b"\n") if b"assigned:" in line or b"revoked:" in line]
@@ -284,12 +284,14 @@ class Member:
 def members(*more: str) -> Callable[[str], None]:
     def feature(name: str) -> None:
         one = Member(name, name, *more)
-        until(lambda: one.owned() == 4, "one member to own all")
+        wait_until(lambda: one.owned_partitions() == 4, "one member to own all")
         two = Member(name, name, *more)
-        until(lambda: (one.owned(), two.owned()) == (2, 2), "two members to share")
-        until(lambda: one.owned() and two.owned() and len(one.seen | two.seen) == 400, "all records")
+        wait_until(lambda: (one.owned_partitions(), two.owned_partitions()) == (2, 2), "two members to share")
+        wait_until(
+            lambda: one.owned_partitions() and two.owned_partitions() and len(one.seen | two.seen) == 400, "all records"
+        )
         two.leave()
-        until(lambda: one.owned() == 4, "the one that stayed to own all again")
+        wait_until(lambda: one.owned_partitions() == 4, "the one that stayed to own all again")
         one.leave()
 
     return feature
@@ -304,10 +306,10 @@ def cooperated(name: str) -> None:
     """kcat tells of incremental assignments one by one."""
     options = ("-X", "partition.assignment.strategy=cooperative-sticky")
     one = Member(name, name, *options)
-    until(lambda: one.listen() or one.reported.count(b"[") >= 4, "one member to own all")
+    wait_until(lambda: one.listen() or one.reported.count(b"[") >= 4, "one member to own all")
     two = Member(name, name, *options)
-    until(lambda: one.listen() or two.listen() or two.reported.count(b"[") >= 2, "two members to share")
-    until(lambda: one.listen() or two.listen() or len(one.seen | two.seen) == 400, "all records")
+    wait_until(lambda: one.listen() or two.listen() or two.reported.count(b"[") >= 2, "two members to share")
+    wait_until(lambda: one.listen() or two.listen() or len(one.seen | two.seen) == 400, "all records")
     two.leave()
     one.leave()
 
@@ -318,13 +320,13 @@ assignor_cooperative = cooperated
 def static(name: str) -> None:
     options = ("-X", "session.timeout.ms=30000", "-X")
     one = Member(name, name, *options, "group.instance.id=one")
-    until(lambda: one.owned() == 4, "one member to own all")
+    wait_until(lambda: one.owned_partitions() == 4, "one member to own all")
     two = Member(name, name, *options, "group.instance.id=two")
-    until(lambda: (one.owned(), two.owned()) == (2, 2), "two members to share")
+    wait_until(lambda: (one.owned_partitions(), two.owned_partitions()) == (2, 2), "two members to share")
     before = one.reported
     two.leave()
     again = Member(name, name, *options, "group.instance.id=two")
-    until(lambda: again.owned() == 2, "the second member to have its partitions again")
+    wait_until(lambda: again.owned_partitions() == 2, "the second member to have its partitions again")
     equal((one.listen(), one.reported), (None, before))
     again.leave()
     one.leave()
@@ -386,18 +388,18 @@ def is_rejected(by: Sequence[str]) -> None:
 
 
 def scram_tls(name: str) -> None:
-    apply_registrations(name, secured())
+    apply_registrations(name, secured_options())
 
 
 def wrong_password(_: str) -> None:
-    is_rejected(secured("wrong"))
+    is_rejected(secured_options("wrong"))
 
 
 def mutual_tls(name: str) -> None:
-    apply_registrations(name, certified("alice"))
-    reported = kcat("-P", "-t", name, "-p", "0", given=b"no", client_options=certified("bob"), fine=False)
+    apply_registrations(name, certificate_options("alice"))
+    reported = kcat("-P", "-t", name, "-p", "0", given=b"no", client_options=certificate_options("bob"), fine=False)
     equal(b"authorization failed" in reported.lower(), True)
 
 
 if __name__ == "__main__":
-    play(LACKS, sys.modules["__main__"])
+    run_features(LACKS, sys.modules["__main__"])

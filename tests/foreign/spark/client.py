@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.foreign.stage import BOOTSTRAP, CA, FIRST_MS, PASSWORD, SECURED, equal, play
+from tests.foreign.stage import BOOTSTRAP, CA, FIRST_MS, PASSWORD, SECURED, equal, run_features
 
 PLAIN = {"kafka.bootstrap.servers": BOOTSTRAP}
 LOGIN = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{PASSWORD}";'
@@ -55,7 +55,9 @@ def values(found: list[Any]) -> list[str]:
     return [bytes(r.value).decode() for r in found]
 
 
-def written(topic: str, records: list[tuple[str | None, str | None]], client_options: dict[str, str] = PLAIN) -> None:
+def write_records(
+    topic: str, records: list[tuple[str | None, str | None]], client_options: dict[str, str] = PLAIN
+) -> None:
     frame = spark().createDataFrame(records, "key string, value string").coalesce(1)
     frame.write.format("kafka").options(**client_options, topic=topic).save()
 
@@ -80,7 +82,7 @@ def spark_read_range(topic: str) -> None:
     equal(sorted(map(int, values(since))), list(range(150, 200)))
 
 
-def streamed(topic: str, **options: str) -> DataFrame:
+def stream_topic(topic: str, **options: str) -> DataFrame:
     return (
         spark()
         .readStream.format("kafka")
@@ -101,7 +103,7 @@ def spark_stream(topic: str) -> None:
 
         def run() -> None:
             stream = (
-                streamed(topic, maxOffsetsPerTrigger="60")
+                stream_topic(topic, maxOffsetsPerTrigger="60")
                 .writeStream.foreachBatch(take)
                 .option("checkpointLocation", folder)
             )
@@ -131,7 +133,12 @@ def spark_write(topic: str) -> None:
 
 def spark_copy(topic: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        sink = streamed(topic).select("key", "value").writeStream.format("kafka").options(**PLAIN, topic=topic + "-out")
+        sink = (
+            stream_topic(topic)
+            .select("key", "value")
+            .writeStream.format("kafka")
+            .options(**PLAIN, topic=topic + "-out")
+        )
         query = sink.option("checkpointLocation", folder).trigger(availableNow=True).start()
         equal(query.awaitTermination(120), True)
     equal({int(v) for v in values(rows(topic + "-out"))}, set(range(200)))
@@ -153,9 +160,9 @@ def spark_committed(topic: str) -> None:
 
 
 def spark_tls(topic: str) -> None:
-    written(topic, [("k", str(i)) for i in range(100)], CLIENT_OPTIONS)
+    write_records(topic, [("k", str(i)) for i in range(100)], CLIENT_OPTIONS)
     equal(values(rows(topic, CLIENT_OPTIONS)), [str(i) for i in range(100)])
 
 
 if __name__ == "__main__":
-    play({}, sys.modules["__main__"])
+    run_features({}, sys.modules["__main__"])

@@ -21,7 +21,7 @@ from brokerd.wire.records import Record
 from tests.simulation.disk import SimDisk
 from tests.unit.apis.requests import FakeRequest, LaterJobs
 from tests.unit.replication.test_relocations import Harness
-from tests.unit.storage.test_log import everything
+from tests.unit.storage.test_log import read_all
 
 LARGE = bytes(records.UNPACKED_ON_THE_LOOP_BYTES)
 
@@ -60,18 +60,18 @@ class Scene:
         return request
 
     @property
-    def written(self) -> list[bytes]:
-        return [r.value or b"" for r in everything(self.harness.replica.log)]
+    def read_values(self) -> list[bytes]:
+        return [r.value or b"" for r in read_all(self.harness.replica.log)]
 
 
 def test_a_batch_with_a_large_uncompressed_size_is_decompressed_in_the_background_and_later_requests_wait() -> None:
     scene = Scene(cleanup_policy="compact")
     first = scene.send("first", value=LARGE)
-    assert (scene.responses, first.blocked, scene.written) == ([], True, [])
+    assert (scene.responses, first.blocked, scene.read_values) == ([], True, [])
     scene.jobs.end()
     scene.scheduler.run()
     assert scene.responses == [("first", 0)]
-    assert scene.written == [LARGE]
+    assert scene.read_values == [LARGE]
     second = scene.send("second")
     assert (scene.responses[-1], second.blocked) == (("second", 0), False)
 
@@ -86,7 +86,7 @@ def test_batches_of_one_principal_are_appended_in_order_across_its_connections()
             scene.jobs.end()
         scene.scheduler.run()
     assert scene.responses == [("first", 0), ("second", 0), ("third", 0)]
-    assert scene.written == [LARGE, b"2", LARGE[1:]]
+    assert scene.read_values == [LARGE, b"2", LARGE[1:]]
 
 
 def test_an_idempotent_producers_sequence_is_checked_at_the_append() -> None:
@@ -100,7 +100,7 @@ def test_an_idempotent_producers_sequence_is_checked_at_the_append() -> None:
     scene.jobs.end()
     scene.scheduler.run()
     assert scene.responses == [("0", 0), ("1", 0), ("0 again", 0)]
-    assert len(scene.written) == 2
+    assert len(scene.read_values) == 2
 
 
 @pytest.mark.parametrize("value", [b"v", LARGE])
@@ -112,7 +112,7 @@ def test_a_record_without_a_key_is_rejected_in_a_batch_of_any_size(codec: int, v
         scene.jobs.end()
     scene.scheduler.run()
     assert scene.responses == [("bad", ErrorCode.INVALID_RECORD)]
-    assert scene.written == []
+    assert scene.read_values == []
 
 
 def test_a_former_leader_appends_nothing_after_the_inspection() -> None:
@@ -122,7 +122,7 @@ def test_a_former_leader_appends_nothing_after_the_inspection() -> None:
     scene.jobs.end()
     scene.scheduler.run()
     assert scene.responses == [("late", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
-    assert scene.written == []
+    assert scene.read_values == []
 
 
 def test_nothing_is_appended_for_a_client_that_disconnected_during_the_inspection() -> None:
@@ -131,7 +131,7 @@ def test_nothing_is_appended_for_a_client_that_disconnected_during_the_inspectio
     request.abandoned = True
     scene.jobs.end()
     scene.scheduler.run()
-    assert (scene.responses, scene.written) == ([], [])
+    assert (scene.responses, scene.read_values) == ([], [])
 
 
 @pytest.mark.parametrize("value", [b"v", LARGE])
@@ -145,7 +145,7 @@ def test_a_topics_compression_type_recompresses_without_decoding_records(value: 
         scene.scheduler.run()
     assert scene.responses == [("plain", 0), ("packed", 0)]
     assert [h.compression for h in scene.harness.replica.log.headers(0)] == [ZSTD] * 2
-    assert scene.written == [value] * 4
+    assert scene.read_values == [value] * 4
 
 
 def test_a_large_uncompressed_batch_is_appended_immediately() -> None:

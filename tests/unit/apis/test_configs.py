@@ -82,7 +82,7 @@ class Broker:
         done(RequestCompleted("r", 0, None, {"results": results}))
 
 
-def behind(entry: Any) -> list[tuple[str, str | None, int]]:
+def synonyms_of(entry: Any) -> list[tuple[str, str | None, int]]:
     return [(s.name, s.value, s.source) for s in entry.synonyms]
 
 
@@ -93,7 +93,12 @@ def test_a_described_broker_config_has_its_synonyms() -> None:
     entry = broker.entries(BROKER, "1")["num.partitions"]
     assert (entry.value, entry.config_source, entry.read_only, entry.config_type) == ("6", 2, False, 3)
     assert "automatically created" in entry.documentation
-    assert behind(entry) == [(entry.name, "6", 2), (entry.name, "5", 3), (entry.name, "4", 4), (entry.name, "1", 5)]
+    assert synonyms_of(entry) == [
+        (entry.name, "6", 2),
+        (entry.name, "5", 3),
+        (entry.name, "4", 4),
+        (entry.name, "1", 5),
+    ]
 
 
 def test_every_broker_config_is_described_without_secrets() -> None:
@@ -125,7 +130,7 @@ def test_a_described_topic_config_has_the_broker_default_in_its_own_unit() -> No
     broker.set(-1, log_retention_ms="9")
     entry = broker.entries(TOPIC, "t")["retention.ms"]
     assert (entry.value, entry.config_source) == ("7", 1)
-    assert behind(entry) == [
+    assert synonyms_of(entry) == [
         ("retention.ms", "7", 1),
         ("log.retention.ms", "9", 3),
         ("log.retention.ms", "3600000", 4),
@@ -252,7 +257,7 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
     broker.image.apply(AccessChanged("group", "g", 1, {session: "50000"}))
     entry = broker.entries(GROUP, "g")[session]
     assert (entry.value, entry.config_source) == ("50000", 8)
-    assert behind(entry) == [(session, "50000", 8), ("group.consumer.session.timeout.ms", "45000", 5)]
+    assert synonyms_of(entry) == [(session, "50000", 8), ("group.consumer.session.timeout.ms", "45000", 5)]
     assert broker.entries(GROUP, "other")[session].value == "45000"
     broker.alter((GROUP, "g", {session: None}))
     assert broker.requested.pop()[1]["topics"] == [{"name": "g", "kind": "group", "value": None}], (

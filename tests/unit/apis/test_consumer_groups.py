@@ -10,7 +10,7 @@ from tests.unit.apis.test_groups import GROUP, TOPIC, Groups, Recorder
 from tests.unit.authz.scene import Broker
 
 
-def joined(broker: Broker, *names: str) -> int:
+def join_consumer_group(broker: Broker, *names: str) -> int:
     body = m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", rebalance_timeout_ms=1_000, subscribed_topic_names=[*names], topic_partitions=[]
     )
@@ -21,17 +21,17 @@ def test_a_consumer_joins_with_read_on_the_group_and_describe_on_each_topic() ->
     groups = Recorder()
     broker = Broker(groups=groups)
     broker.allow("describe topic t")
-    assert joined(broker, "t") == GROUP
+    assert join_consumer_group(broker, "t") == GROUP
     broker.allow("read group g")
-    assert joined(broker, "t", "u") == TOPIC and not groups.events
-    assert joined(broker, "t") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert join_consumer_group(broker, "t", "u") == TOPIC and not groups.events
+    assert join_consumer_group(broker, "t") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     may_describe = groups.events[0].may_describe
     assert [n for n in ("t", "u") if may_describe(n)] == ["t"], "topics that match a pattern are authorized too"
 
 
 def test_without_an_authorizer_members_may_describe_every_topic() -> None:
     groups = Recorder()
-    joined(Broker(groups=groups, **{"authorizer.class.name": ""}), "t")
+    join_consumer_group(Broker(groups=groups, **{"authorizer.class.name": ""}), "t")
     assert groups.events[0].may_describe is None
 
 

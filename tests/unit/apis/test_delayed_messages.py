@@ -22,7 +22,7 @@ TP = TopicPartition(UUID(int=1), 0)
 HOUR_MS = 3_600_000
 
 
-def asked(query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
+def partition_with_query(query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
     requested = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, delayed_messages=query)
     return SimpleNamespace(
         topic_name="t.delay", topic_id=TP.topic_id, requested=requested, error=error, replica=SimpleNamespace(tp=TP)
@@ -34,16 +34,16 @@ def respond(front: DelayedFront | None, query: bytes, error: ErrorCode = ErrorCo
     if front is not None:
         fronts.add(TP, front, lambda: True)
     server = DelayedMessagesServer(fronts, lambda: 0)
-    return run_now(server.respond([asked(query, error)], ())).responses[0].partitions[0]
+    return run_now(server.respond([partition_with_query(query, error)], ())).responses[0].partitions[0]
 
 
-def described(front: DelayedFront, query: DelayedMessagesRequest) -> DelayedMessagesResponse:
+def describe_messages(front: DelayedFront, query: DelayedMessagesRequest) -> DelayedMessagesResponse:
     return versioned.decode(
         DelayedMessagesResponse, respond(front, versioned.encode(query, VERSION)).delayed_messages, VERSION, 1_000
     )
 
 
-def leading() -> tuple[DelayBench, DelayedFront]:
+def bench_with_pending_messages() -> tuple[DelayBench, DelayedFront]:
     """Pending: offsets 1 (an hour), 2 (a day), 3 (2 s, cancelled by 4). Offset 0 is delivered."""
     bench = DelayBench()
     front = bench.lead()
@@ -55,15 +55,15 @@ def leading() -> tuple[DelayBench, DelayedFront]:
 
 
 def test_pending_records_are_counted_by_their_time() -> None:
-    _, front = leading()
+    _, front = bench_with_pending_messages()
     bounds = [START_MS + 60_000, START_MS + 12 * HOUR_MS]
-    found = described(front, DelayedMessagesRequest(bounds_ms=bounds))
+    found = describe_messages(front, DelayedMessagesRequest(bounds_ms=bounds))
     assert (found.pending, found.counts, found.earliest_ms) == (3, [1, 1, 1], START_MS + 2_000)
     assert (found.delivered, found.cancelled, found.discarded, found.blocked, found.records) == (1, 0, 0, 0, [])
 
 
 def test_pending_records_are_looked_up_by_key_and_time() -> None:
-    _, front = leading()
+    _, front = bench_with_pending_messages()
     for query, offsets, following in (
         (DelayedMessagesRequest(records_max=9), [3, 1, 2], -1),
         (DelayedMessagesRequest(records_max=2), [3, 1], 1),
@@ -73,17 +73,17 @@ def test_pending_records_are_looked_up_by_key_and_time() -> None:
         (DelayedMessagesRequest(records_max=9, from_ms=START_MS + HOUR_MS, to_ms=START_MS + 2 * HOUR_MS), [1], -1),
     ):
         query.bounds_ms, query.duration_ms_max = [], 1
-        found = described(front, query)
+        found = describe_messages(front, query)
         assert [r.offset for r in found.records] == offsets and found.next_offset == following
         assert {r.offset for r in found.records if r.cancelled} <= {3}
-    without_time = described(front, DelayedMessagesRequest(bounds_ms=[], records_max=9))
+    without_time = describe_messages(front, DelayedMessagesRequest(bounds_ms=[], records_max=9))
     assert [r.cancelled for r in without_time.records] == [True, False], "the first later bucket is always searched"
     assert without_time.next_ms > START_MS + HOUR_MS
 
 
 def test_a_question_that_cannot_be_answered_gets_an_error_code() -> None:
     query = versioned.encode(DelayedMessagesRequest(bounds_ms=[]), VERSION)
-    bench, front = leading()
+    bench, front = bench_with_pending_messages()
     assert respond(None, query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert respond(bench.lead(), query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "not read yet"
     assert respond(front, b"").error_code == ErrorCode.INVALID_REQUEST

@@ -20,7 +20,7 @@ class FakeReplica:
     def hw_key(self) -> int:
         return id(self)
 
-    def appended(self, end: int = 10) -> PendingAppend:
+    def pending_append(self, end: int = 10) -> PendingAppend:
         replica: Any = self
         return PendingAppend(replica, 3, end, end - 1, -1, 0)
 
@@ -43,9 +43,9 @@ class Scene:
 
 def test_acks_1_waits_for_the_flushed_end_and_not_for_followers() -> None:
     scene, flushed, unflushed = Scene(), FakeReplica(), FakeReplica(flushed_end=9)
-    scene.wait([flushed.appended()], 1)
+    scene.wait([flushed.pending_append()], 1)
     assert scene.errors() == [0] and scene.responses[0][0].base_offset == 9
-    scene.wait([flushed.appended(), unflushed.appended()], 1)
+    scene.wait([flushed.pending_append(), unflushed.pending_append()], 1)
     assert len(scene.responses) == 1
     unflushed.log.flushing.acknowledgeable_end = 10
     scene.purgatory.check(unflushed.hw_key())
@@ -54,7 +54,7 @@ def test_acks_1_waits_for_the_flushed_end_and_not_for_followers() -> None:
 
 def test_acks_all_waits_for_the_high_watermark_of_every_partition() -> None:
     scene, one, other = Scene(), FakeReplica(), FakeReplica()
-    scene.wait([one.appended(), NOT_LEADER, other.appended()])
+    scene.wait([one.pending_append(), NOT_LEADER, other.pending_append()])
     one.core.high_watermark = 10
     scene.purgatory.check(one.hw_key())
     assert not scene.responses
@@ -65,7 +65,7 @@ def test_acks_all_waits_for_the_high_watermark_of_every_partition() -> None:
 
 def test_a_result_is_final_although_the_leader_changes_while_another_partition_waits() -> None:
     scene, one, other = Scene(), FakeReplica(high_watermark=10), FakeReplica()
-    scene.wait([one.appended(), other.appended()])
+    scene.wait([one.pending_append(), other.pending_append()])
     one.leads = other.leads = False
     scene.purgatory.check(other.hw_key())
     assert scene.errors() == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -74,10 +74,10 @@ def test_a_result_is_final_although_the_leader_changes_while_another_partition_w
 
 def test_pending_appends_time_out_and_an_abandoned_request_is_not_answered() -> None:
     scene, replica = Scene(), FakeReplica()
-    scene.wait([replica.appended(), FakeReplica(high_watermark=10).appended()])
+    scene.wait([replica.pending_append(), FakeReplica(high_watermark=10).pending_append()])
     scene.purgatory.expire(1_000)
     assert scene.errors() == [ErrorCode.REQUEST_TIMED_OUT, 0]
-    scene.wait([replica.appended()])
+    scene.wait([replica.pending_append()])
     scene.abandoned = True
     scene.purgatory.expire(2_000)
     assert len(scene.responses) == 1 and not len(scene.purgatory)
@@ -85,7 +85,7 @@ def test_pending_appends_time_out_and_an_abandoned_request_is_not_answered() -> 
 
 def test_a_new_leader_epoch_and_a_small_isr_are_errors() -> None:
     replica = FakeReplica(high_watermark=10, isr_size=1)
-    append = replica.appended()
+    append = replica.pending_append()
     assert acknowledgement(append, ACKS_ALL) == append.error_result(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     replica.core.leader_epoch = 4
     assert acknowledgement(append, ACKS_ALL) == append.error_result(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -18,16 +18,16 @@ class PartitionInCopy(Client):
     def __init__(self, rate: int = 20_000) -> None:
         super().__init__(2, followed=True)
         copied = PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, 1, 1, adding=(2,))
-        self.applied(PartitionChanged(M, 0, copied))
-        self.throttled("0:1", rate)
-        self.passes(5_000)
+        self.apply_records(PartitionChanged(M, 0, copied))
+        self.set_leader_throttle("0:1", rate)
+        self.advance(5_000)
         for i in (0, 1):
             self.append(i, 10, BATCH)
 
-    def throttled(self, replicas: str, rate: int | None) -> None:
+    def set_leader_throttle(self, replicas: str, rate: int | None) -> None:
         generation = self.harness.image.topics[M].generation + 1
-        self.applied(TopicConfigChanged(M, generation, {LEADERS: replicas} if replicas else {}))
-        self.applied(BrokerConfigChanged(1, generation, {} if rate is None else {RATE: str(rate)}))
+        self.apply_records(TopicConfigChanged(M, generation, {LEADERS: replicas} if replicas else {}))
+        self.apply_records(BrokerConfigChanged(1, generation, {} if rate is None else {RATE: str(rate)}))
 
     def copies(self, offset: int = 0, **more: Any) -> int:
         """Bytes that a follower receives per response while it is catching up."""
@@ -48,8 +48,8 @@ def test_a_throttled_replica_gets_whole_batches_at_its_rate() -> None:
     rest = client.copies(1)  # the rest of the burst permits one more batch and leaves a debt
     assert rest > 0
     assert client.copies(2) == 0
-    client.passes(500)
-    client.passes(500)
+    client.advance(500)
+    client.advance(500)
     assert client.copies(2) > 0
 
 
@@ -60,13 +60,13 @@ def test_the_throttle_rate_is_exact_over_a_minute() -> None:
         got = client.copies(offset % 10)
         total += got
         offset += 1 if got else 0
-        client.passes(500)
+        client.advance(500)
     assert 0.9 * 15_000 * 60 <= total <= 15_000 * 61 + 2 * BATCH
 
 
 def test_in_sync_replicas_and_consumers_are_never_throttled() -> None:
     client = PartitionInCopy(rate=1_000)
-    client.throttled("*", 1_000)
+    client.set_leader_throttle("*", 1_000)
     while client.copies():
         pass
     client.session_id = client.epoch = 0
@@ -82,7 +82,7 @@ def test_a_replica_with_an_exhausted_quota_waits_in_purgatory() -> None:
     client.session_id = client.epoch = 0
     responses = client.send({0: 5}, follower=FOLLOWER, wait_ms=500)
     assert responses == []
-    client.passes(500)
+    client.advance(500)
     assert len(responses) == 1
 
 
@@ -90,10 +90,10 @@ def test_a_raised_or_removed_throttle_applies_immediately() -> None:
     client = PartitionInCopy(rate=1_000)
     while client.copies():
         pass
-    client.throttled("0:1", 10_000_000)
-    client.passes(100)
+    client.set_leader_throttle("0:1", 10_000_000)
+    client.advance(100)
     assert client.copies() > 9 * BATCH
     while client.copies():
         pass
-    client.throttled("", None)
+    client.set_leader_throttle("", None)
     assert client.copies() > 9 * BATCH

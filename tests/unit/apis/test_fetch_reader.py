@@ -44,23 +44,23 @@ class Scene:
     def body(self, **fields: Any) -> FetchRequest:
         return FetchRequest(**{"min_bytes": 1, "max_bytes": 1 << 20, "replica_id": -1, **fields})
 
-    def enough(self, body: FetchRequest) -> bool:
+    def has_enough(self, body: FetchRequest) -> bool:
         return self.reader.enough(body, [self.partition_request], None)
 
 
 def test_a_fetch_has_enough_when_min_bytes_are_below_the_high_watermark() -> None:
     scene = Scene()
-    assert not scene.enough(scene.body())
+    assert not scene.has_enough(scene.body())
     scene.harness.append()
     size = scene.harness.replica.log.size_bytes
-    assert scene.enough(scene.body()) and scene.enough(scene.body(min_bytes=size))
-    assert not scene.enough(scene.body(min_bytes=size + 1))
+    assert scene.has_enough(scene.body()) and scene.has_enough(scene.body(min_bytes=size))
+    assert not scene.has_enough(scene.body(min_bytes=size + 1))
 
 
 def test_a_changed_leader_epoch_is_answered_at_once() -> None:
     scene = Scene()
     scene.partition_request.epoch -= 1
-    assert scene.enough(scene.body())
+    assert scene.has_enough(scene.body())
 
 
 @pytest.mark.parametrize("state", ["empty", "records", "leader epoch", "error", "out of range", "no replica"])
@@ -79,7 +79,7 @@ def test_the_first_read_suffices_exactly_if_a_delayed_fetch_would_complete(state
         request.replica = None
     for min_bytes in (1, 10_000):
         body = scene.body(min_bytes=min_bytes)
-        enough = scene.enough(body)
+        enough = scene.has_enough(body)
         read = scene.reader.read(body, {("t", 0): request}, None, 13, lambda n: None, 0)
         assert read is not None
         assert scene.reader.suffices(body, read) == enough

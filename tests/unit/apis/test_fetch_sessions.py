@@ -41,7 +41,7 @@ class Client:
         )
         isr_members = (ReplicaIncarnation(1, 11), FOLLOWER) if followed else (ReplicaIncarnation(1, 11),)
         state = PartitionState(tuple(s.broker_id for s in isr_members), isr_members, 1, 11)
-        self.applied(
+        self.apply_records(
             BrokerUp(2, 12, "v", "h", 2),
             TopicCreated(M, "m", partitions, {}, 1),
             *(PartitionChanged(M, i, state) for i in range(partitions)),
@@ -61,7 +61,7 @@ class Client:
         )  # type: ignore[arg-type]
         self.session_id = self.epoch = 0
 
-    def applied(self, *made: MetadataRecord) -> None:
+    def apply_records(self, *made: MetadataRecord) -> None:
         for record in made:
             self.harness.image.apply(record)
         self.throttles.apply(self.harness.image, made, self.harness.now.mono_ms)
@@ -77,7 +77,7 @@ class Client:
             replica.log.append(data, records.check(data), 0, self.harness.now)
             self.harness.replica_manager.on_appended(replica, self.harness.now)
 
-    def passes(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         """Advances the clock and runs the timers that expire."""
         self.harness.now = Now(self.harness.now.mono_ms + ms, self.harness.now.wall_ms + ms)
         self.api._loop.now = self.harness.now
@@ -145,7 +145,7 @@ class Client:
         return responses[0]
 
 
-def reported(response: FetchResponse) -> dict[int, tuple[int, int]]:
+def errors_and_bytes(response: FetchResponse) -> dict[int, tuple[int, int]]:
     """{partition: (error, bytes of records)}."""
     return {
         p.partition_index: (p.error_code, sum(r.length for r in _regions(p.records)))
@@ -158,24 +158,24 @@ def _regions(data: Any) -> list[Any]:
     return data if isinstance(data, list) else [data] if data else []
 
 
-def high(response: FetchResponse) -> dict[int, int]:
+def high_watermarks(response: FetchResponse) -> dict[int, int]:
     return {p.partition_index: p.high_watermark for t in response.responses for p in t.partitions}
 
 
 def test_a_full_fetch_creates_a_session_and_the_next_fetch_has_changes_only() -> None:
     client = Client()
     first = client.fetch({0: 0, 1: 0, 2: 0})
-    assert first.session_id and sorted(reported(first)) == [0, 1, 2]
+    assert first.session_id and sorted(errors_and_bytes(first)) == [0, 1, 2]
     waiting = client.send({})
     assert not waiting, "nothing is new"
     client.append(1)
-    assert len(waiting) == 1 and list(reported(waiting[0])) == [1] and waiting[0].session_id == first.session_id
+    assert len(waiting) == 1 and list(errors_and_bytes(waiting[0])) == [1] and waiting[0].session_id == first.session_id
     waiting = client.send({1: 1})
     assert not waiting
-    client.passes(501)
+    client.advance(501)
     assert len(waiting) == 1 and not waiting[0].responses and not waiting[0].error_code
     client.append(2)
-    assert list(reported(client.fetch({}))) == [2], "what came between two fetches"
+    assert list(errors_and_bytes(client.fetch({}))) == [2], "what came between two fetches"
 
 
 def test_partitions_omitted_by_the_size_limit_are_returned_first_in_the_next_response() -> None:
@@ -183,7 +183,9 @@ def test_partitions_omitted_by_the_size_limit_are_returned_first_in_the_next_res
     client.fetch({0: 0, 1: 0, 2: 0})
     for index in range(3):
         client.append(index, size=1000)
-    seen = [next(i for i, (_, size) in reported(client.fetch({}, bytes_max=100)).items() if size) for _ in range(6)]
+    seen = [
+        next(i for i, (_, size) in errors_and_bytes(client.fetch({}, bytes_max=100)).items() if size) for _ in range(6)
+    ]
     assert seen == [0, 1, 2, 0, 1, 2]
 
 
@@ -195,7 +197,7 @@ def test_min_bytes_counts_all_partitions_of_the_session() -> None:
     client.append(1, size=150)
     assert not waiting
     client.append(2, size=150)
-    assert sorted(reported(waiting[0])) == [0, 1, 2]
+    assert sorted(errors_and_bytes(waiting[0])) == [0, 1, 2]
 
 
 def test_each_error_of_a_session() -> None:
@@ -222,7 +224,7 @@ def test_a_full_fetch_closes_its_session_and_only_epoch_0_creates_another() -> N
     assert new not in (0, old)
     assert client.fetch({}, session=(old, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     last = client.fetch({0: 0}, session=(new, -1))
-    assert last.session_id == 0 and list(reported(last)) == [0] and len(client.sessions) == 0
+    assert last.session_id == 0 and list(errors_and_bytes(last)) == [0] and len(client.sessions) == 0
 
 
 def test_without_a_slot_and_before_version_7_there_is_no_session() -> None:
@@ -238,7 +240,7 @@ def test_a_forgotten_partition_is_not_returned_and_an_empty_session_is_closed() 
     client.append(0)
     assert not waiting
     client.append(1)
-    assert list(reported(waiting[0])) == [1]
+    assert list(errors_and_bytes(waiting[0])) == [1]
     ended = client.fetch({}, forget=(1,))
     assert ended.session_id == 0 and not ended.responses and len(client.sessions) == 0
     assert not client.harness.replica_manager.purgatory._watchers, "watches of what is gone"
@@ -249,7 +251,7 @@ def test_a_fetch_with_an_old_session_epoch_gets_an_error() -> None:
     session_id = client.fetch({0: 0}).session_id
     waiting = client.send({}, session=(session_id, 1))
     assert not client.fetch({}, session=(session_id, 2)).error_code
-    client.passes(501)
+    client.advance(501)
     assert waiting[0].error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
@@ -257,39 +259,39 @@ def test_a_partition_error_is_returned_until_it_is_resolved() -> None:
     client = Client(2)
     later = UUID(int=9)
     first = client.send({0: 0}, topic=later)
-    assert reported(first[0]) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)} and first[0].session_id
-    assert reported(client.send({})[0]) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
+    assert errors_and_bytes(first[0]) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)} and first[0].session_id
+    assert errors_and_bytes(client.send({})[0]) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
     led = PartitionState((1,), (ReplicaIncarnation(1, 11),), 1, 11)
-    client.applied(TopicCreated(later, "later", 1, {}, 1), PartitionChanged(later, 0, led), TopicReady(later))
-    assert reported(client.fetch({})) == {0: (ErrorCode.NONE, 0)}
+    client.apply_records(TopicCreated(later, "later", 1, {}, 1), PartitionChanged(later, 0, led), TopicReady(later))
+    assert errors_and_bytes(client.fetch({})) == {0: (ErrorCode.NONE, 0)}
     assert not client.send({}), "reported one time"
     elsewhere = PartitionState((1,), (ReplicaIncarnation(1, 11),), 2, 12, 1, 1)
-    client.applied(PartitionChanged(later, 0, elsewhere))
-    assert reported(client.fetch({})) == {0: (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)}
+    client.apply_records(PartitionChanged(later, 0, elsewhere))
+    assert errors_and_bytes(client.fetch({})) == {0: (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)}
 
 
 def test_the_deletion_of_a_topic_completes_a_waiting_fetch() -> None:
     client = Client(1)
     client.fetch({0: 0})
     waiting = client.send({})
-    client.applied(TopicDeleted(M, "m", 2))
-    assert waiting and reported(waiting[0])[0][0] != ErrorCode.NONE
-    assert reported(client.fetch({})) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
+    client.apply_records(TopicDeleted(M, "m", 2))
+    assert waiting and errors_and_bytes(waiting[0])[0][0] != ErrorCode.NONE
+    assert errors_and_bytes(client.fetch({})) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
 
 
 def test_offset_out_of_range_is_returned_until_the_fetch_offset_changes() -> None:
     client = Client(1)
-    assert reported(client.fetch({0: 5}))[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert reported(client.send({})[0])[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert errors_and_bytes(client.fetch({0: 5}))[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert errors_and_bytes(client.send({})[0])[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
     client.append(0)
-    assert reported(client.fetch({0: 0}))[0] == (ErrorCode.NONE, client.replica(0).log.size_bytes)
+    assert errors_and_bytes(client.fetch({0: 0}))[0] == (ErrorCode.NONE, client.replica(0).log.size_bytes)
 
 
 def test_a_changed_log_start_offset_is_returned() -> None:
     client = Client(2)
     client.fetch({0: 0, 1: 0})
     client.append(0, 3)
-    assert list(reported(client.fetch({0: 3}))) == [0], "its watermark"
+    assert list(errors_and_bytes(client.fetch({0: 3}))) == [0], "its watermark"
     client.replica(0).log.raise_start(2)
     client.harness.replica_manager.run(client.replica(0), LogStartRaised(2), client.harness.now)
     response = client.fetch({})
@@ -302,46 +304,46 @@ def test_a_raised_high_watermark_is_in_the_next_response_to_a_follower() -> None
     client.fetch({0: 0, 1: 0, 2: 0}, follower=FOLLOWER)
     waiting = client.send({}, follower=FOLLOWER)
     client.append(1)
-    assert high(waiting[0]) == {1: 0}, "the record, not committed yet"
+    assert high_watermarks(waiting[0]) == {1: 0}, "the record, not committed yet"
     waiting = client.send({1: 1}, follower=FOLLOWER)
     assert client.replica(1).core.high_watermark == 1 and not waiting, "a watermark alone ends no wait"
-    client.passes(501)
-    assert high(waiting[0]) == {1: 1}
+    client.advance(501)
+    assert high_watermarks(waiting[0]) == {1: 1}
     assert not client.fetch({}, follower=FOLLOWER).responses, "reported one time"
 
 
 def test_a_high_watermark_raised_by_another_follower_is_returned_too() -> None:
     client = Client(1, followed=True)
     third = ReplicaIncarnation(3, 14)
-    client.applied(BrokerUp(3, 14, "w", "h", 3))
-    client.applied(
+    client.apply_records(BrokerUp(3, 14, "w", "h", 3))
+    client.apply_records(
         PartitionChanged(M, 0, PartitionState((1, 2, 3), (ReplicaIncarnation(1, 11), FOLLOWER, third), 1, 11, 1, 1))
     )
     client.append(0)
     client.fetch({0: 0}, follower=FOLLOWER)
-    assert high(client.fetch({0: 1}, follower=FOLLOWER)) == {0: 0}
+    assert high_watermarks(client.fetch({0: 1}, follower=FOLLOWER)) == {0: 0}
     waiting = client.send({}, follower=FOLLOWER)
     client.fetch({0: 1}, session=(0, -1), follower=third)
     assert client.replica(0).core.high_watermark == 1 and not waiting
-    client.passes(501)
-    assert high(waiting[0]) == {0: 1}
+    client.advance(501)
+    assert high_watermarks(waiting[0]) == {0: 1}
 
 
 def test_a_follower_with_unchanged_fetch_positions_stays_in_the_isr() -> None:
     client = Client(2, followed=True)
     client.fetch({0: 0, 1: 0}, follower=FOLLOWER)
     for _ in range(4):
-        client.passes(LAG_MS // 2)
+        client.advance(LAG_MS // 2)
         client.fetch({}, follower=FOLLOWER)
     assert not client.harness.replica_manager.controller_proposals.isrs
     client.fetch({}, forget=(1,), follower=FOLLOWER)
     for _ in range(3):
-        client.passes(LAG_MS // 2)
+        client.advance(LAG_MS // 2)
         client.fetch({}, follower=FOLLOWER)
     assert list(client.harness.replica_manager.controller_proposals.isrs) == [TopicPartition(M, 1)], (
         "forgotten is not heard of"
     )
-    client.passes(LAG_MS + 1)
+    client.advance(LAG_MS + 1)
     assert sorted(tp.partition for tp in client.harness.replica_manager.controller_proposals.isrs) == [0, 1], (
         "nobody asked"
     )
@@ -352,8 +354,8 @@ def test_a_lagging_follower_leaves_the_isr_although_its_session_exists() -> None
     client.fetch({0: 0, 1: 0}, follower=FOLLOWER)
     client.append(0)
     for _ in range(3):
-        client.passes(LAG_MS // 2)
-        assert reported(client.fetch({}, follower=FOLLOWER))[0][1] > 0, "the record, again"
+        client.advance(LAG_MS // 2)
+        assert errors_and_bytes(client.fetch({}, follower=FOLLOWER))[0][1] > 0, "the record, again"
     assert [tp.partition for tp in client.harness.replica_manager.controller_proposals.isrs] == [0]
     assert client.replica(0).core.high_watermark == 0
 
@@ -366,11 +368,11 @@ def test_a_new_leader_epoch_needs_a_new_fetch_position() -> None:
     assert client.replica(0).core.followers[2].log_end == 1
     waiting = client.send({}, follower=FOLLOWER)
     isr_members = (ReplicaIncarnation(1, 11), FOLLOWER)
-    client.applied(PartitionChanged(M, 0, PartitionState((1, 2), isr_members, 1, 11, 1, 1)))
-    assert reported(waiting[0])[0][0] == ErrorCode.FENCED_LEADER_EPOCH
-    assert reported(client.fetch({}, follower=FOLLOWER))[0][0] == ErrorCode.FENCED_LEADER_EPOCH
+    client.apply_records(PartitionChanged(M, 0, PartitionState((1, 2), isr_members, 1, 11, 1, 1)))
+    assert errors_and_bytes(waiting[0])[0][0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert errors_and_bytes(client.fetch({}, follower=FOLLOWER))[0][0] == ErrorCode.FENCED_LEADER_EPOCH
     assert client.replica(0).core.followers[2].log_end == -1, "believed under another epoch"
-    assert reported(client.fetch({0: 0}, follower=FOLLOWER, leader_epoch=1))[0][1] > 0
+    assert errors_and_bytes(client.fetch({0: 0}, follower=FOLLOWER, leader_epoch=1))[0][1] > 0
     assert client.replica(0).core.followers[2].log_end == 0
 
 
@@ -383,8 +385,8 @@ def test_a_session_of_a_deleted_replica_does_not_affect_the_new_replica() -> Non
     elsewhere = PartitionState((2,), (FOLLOWER,), 2, 12, 1, 1)
     both = PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, 2, 2)
     old = client.replica(0)
-    client.applied(PartitionChanged(M, 0, elsewhere))
-    client.applied(PartitionChanged(M, 0, both))
+    client.apply_records(PartitionChanged(M, 0, elsewhere))
+    client.apply_records(PartitionChanged(M, 0, both))
     assert client.replica(0) is not old
     other = client.fetch({0: 0}, session=(0, -1), follower=FOLLOWER)
     assert not other.error_code and tp in client.harness.replica_manager.controller_proposals.isrs, (
@@ -397,7 +399,7 @@ def test_a_session_of_a_deleted_replica_does_not_affect_the_new_replica() -> Non
 def test_only_the_current_broker_epoch_has_a_session() -> None:
     client = Client(1, followed=True)
     client.fetch({0: 0}, follower=FOLLOWER)
-    client.applied(BrokerUp(2, 13, "v", "h", 2))
+    client.apply_records(BrokerUp(2, 13, "v", "h", 2))
     assert client.fetch({}, follower=FOLLOWER).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert client.fetch({}, follower=ReplicaIncarnation(2, 13)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -457,10 +459,10 @@ def test_a_follower_counts_only_after_the_leader_has_read_its_registration() -> 
     of a partition without writes never ended."""
     client = Client(1)
     client.append(0)
-    assert reported(client.fetch({0: 1}, follower=FOLLOWER)) == {0: (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)}
+    assert errors_and_bytes(client.fetch({0: 1}, follower=FOLLOWER)) == {0: (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)}
     state = PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, partition_epoch=1, adding=(2,))
-    client.applied(PartitionChanged(M, 0, state))
+    client.apply_records(PartitionChanged(M, 0, state))
     tp = TopicPartition(M, 0)
     assert tp not in client.harness.replica_manager.controller_proposals.isrs
-    assert reported(client.fetch({0: 1}, follower=FOLLOWER)) == {0: (0, 0)}
+    assert errors_and_bytes(client.fetch({0: 1}, follower=FOLLOWER)) == {0: (0, 0)}
     assert client.harness.replica_manager.controller_proposals.isrs[tp].isr == (ReplicaIncarnation(1, 11), FOLLOWER)

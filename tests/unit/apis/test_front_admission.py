@@ -21,7 +21,7 @@ REPLICA: Any = SimpleNamespace(
 )
 
 
-class Front:
+class FakeFront:
     def __init__(self, result: Any) -> None:
         self.result, self.keyed = result, False
 
@@ -42,21 +42,21 @@ def test_a_leader_that_still_reads_gives_a_retriable_error() -> None:
 
 
 def test_admitted_records_are_returned_and_a_compacted_target_needs_keys() -> None:
-    front = Front((HalfRecord(b"7", HalfDecision.COMMIT),))
+    front = FakeFront((HalfRecord(b"7", HalfDecision.COMMIT),))
     assert admission(front) == front.result and not front.keyed
     admission(front, "compact,delete")
     assert front.keyed
 
 
 def test_a_final_rejection_names_the_records_and_is_confirmed_first() -> None:
-    rejection = admission(Front(NotAdmitted(((0, "already committed"),), retriable=False)))
+    rejection = admission(FakeFront(NotAdmitted(((0, "already committed"),), retriable=False)))
     assert isinstance(rejection, ProducerRejection) and rejection.leader_epoch == 4
     assert (rejection.error, rejection.message) == (ErrorCode.INVALID_RECORD, "already committed")
     assert rejection.record_errors == ((0, "already committed"),)
 
 
 def test_a_retriable_rejection_is_sent_at_once() -> None:
-    rejection = admission(Front(NotAdmitted(((0, "not replicated"),), retriable=True)))
+    rejection = admission(FakeFront(NotAdmitted(((0, "not replicated"),), retriable=True)))
     assert rejection == PartitionResult(ErrorCode.NOT_ENOUGH_REPLICAS, "not replicated")
 
 

@@ -30,7 +30,7 @@ def test_offsets_are_committed_with_read_on_the_group_and_on_each_topic(
     assert broker.offsets == {t: 5 for t, error in expected.items() if not error}
 
 
-def fetched(broker: Broker, version: int, topics: list[str] | None) -> tuple[int, dict[str, tuple[int, int]]]:
+def fetch_offsets(broker: Broker, version: int, topics: list[str] | None) -> tuple[int, dict[str, tuple[int, int]]]:
     """(error of the group, {topic: (error, offset)})."""
     r = m.OffsetFetchRequest
     if version >= 8:
@@ -49,14 +49,14 @@ def fetched(broker: Broker, version: int, topics: list[str] | None) -> tuple[int
 def test_offsets_are_fetched_with_describe_on_the_group_and_on_each_topic(version: int) -> None:
     broker = Groups()
     broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
-    error, topics = fetched(broker, version, ["b", "a"])
+    error, topics = fetch_offsets(broker, version, ["b", "a"])
     assert error == GROUP and topics == ({} if version >= 8 else {"b": (GROUP, -1), "a": (GROUP, -1)})
     broker.allow("describe group g")
-    assert fetched(broker, version, ["b"]) == (0, {"b": (TOPIC, -1)})
-    assert fetched(broker, version, None) == (0, {}), "topics that the request does not name are omitted"
+    assert fetch_offsets(broker, version, ["b"]) == (0, {"b": (TOPIC, -1)})
+    assert fetch_offsets(broker, version, None) == (0, {}), "topics that the request does not name are omitted"
     broker.allow("describe topic a")
-    assert fetched(broker, version, ["b", "a"]) == (0, {"b": (TOPIC, -1), "a": (0, 5)})
-    assert fetched(broker, version, None) == (0, {"a": (0, 5)})
+    assert fetch_offsets(broker, version, ["b", "a"]) == (0, {"b": (TOPIC, -1), "a": (0, 5)})
+    assert fetch_offsets(broker, version, None) == (0, {"a": (0, 5)})
 
 
 def test_a_group_named_twice_is_answered_with_the_offsets_of_the_last_entry_and_without_topics() -> None:

@@ -62,16 +62,16 @@ def test_a_coordinator_is_found_with_describe_on_the_group_or_transactional_id(
     denied = (GROUP, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)[key_type]
     body = m.FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["h", "g"])
 
-    def found() -> list[tuple[str, int, int]]:
+    def found_coordinators() -> list[tuple[str, int, int]]:
         response = broker.send_request(ApiKey.FIND_COORDINATOR, version, body)
         return [(c.key, c.error_code, c.node_id) for c in response.coordinators] or [
             ("g", response.error_code, response.node_id)
         ]
 
     broker = Groups()
-    assert found() == ([("h", denied, -1), ("g", denied, -1)] if version >= 4 else [("g", denied, -1)])
+    assert found_coordinators() == ([("h", denied, -1), ("g", denied, -1)] if version >= 4 else [("g", denied, -1)])
     broker.allow(rule)
-    assert found() == ([("g", 0, 1), ("h", denied, -1)] if version >= 4 else [("g", 0, 1)])
+    assert found_coordinators() == ([("g", 0, 1), ("h", denied, -1)] if version >= 4 else [("g", 0, 1)])
 
 
 def test_groups_are_described_listed_and_deleted_with_permission() -> None:

@@ -15,12 +15,12 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest
 from brokerd.wire.messages.half_messages import VERSION, HalfMessagesRequest, HalfMessagesResponse
 from tests.unit.delivery.front_bench import START_MS
-from tests.unit.delivery.test_half_front import HalfBench, leading
+from tests.unit.delivery.test_half_front import HalfBench, leading_bench
 
 TP = TopicPartition(UUID(int=1), 0)
 
 
-def asked(query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
+def partition_with_query(query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
     requested = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, half_messages=query)
     return SimpleNamespace(
         topic_name="t.half", topic_id=TP.topic_id, requested=requested, error=error, replica=SimpleNamespace(tp=TP)
@@ -31,11 +31,11 @@ def respond(bench: HalfBench | None, query: bytes, error: ErrorCode = ErrorCode.
     fronts: LedFronts[HalfFront] = LedFronts()
     if bench is not None:
         fronts.add(TP, bench.front, lambda: True)
-    return HalfMessagesServer(fronts).respond([asked(query, error)], ()).responses[0].partitions[0]
+    return HalfMessagesServer(fronts).respond([partition_with_query(query, error)], ()).responses[0].partitions[0]
 
 
 def test_the_oldest_undecided_messages_are_described() -> None:
-    bench = leading()
+    bench = leading_bench()
     bench.write(("a", None), ("b", None), ("c", None))
     bench.write(("b", "commit"))
     bench.wait(7_000)
@@ -56,6 +56,6 @@ def test_the_oldest_undecided_messages_are_described() -> None:
 def test_a_question_that_cannot_be_answered_gets_an_error_code() -> None:
     query = versioned.encode(HalfMessagesRequest(), VERSION)
     assert respond(None, query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert respond(leading(), b"").error_code == ErrorCode.INVALID_REQUEST
-    denied = respond(leading(), query, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert respond(leading_bench(), b"").error_code == ErrorCode.INVALID_REQUEST
+    denied = respond(leading_bench(), query, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert denied.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not denied.half_messages

@@ -21,7 +21,7 @@ TP = TopicPartition(UUID(int=1), 0)
 Part, Data = FetchRequest.FetchPartition, FetchResponse.PartitionData
 
 
-def requested(operation: HistoryOperation) -> Part:
+def part_with_request(operation: HistoryOperation) -> Part:
     part = Part()
     put_request(part, HistoryReadRequest(TP, 9, 2, operation, -2, 7))
     return part
@@ -29,7 +29,7 @@ def requested(operation: HistoryOperation) -> Part:
 
 @pytest.mark.parametrize("operation", HistoryOperation)
 def test_a_request_is_read_as_it_was_written_in_both_formats(operation: HistoryOperation) -> None:
-    part = requested(operation)
+    part = part_with_request(operation)
     expected = HistoryReadRequestData(9, operation, -2, 7, 2)
     assert request_of(part) == expected
     part.history_read = b""
@@ -38,14 +38,14 @@ def test_a_request_is_read_as_it_was_written_in_both_formats(operation: HistoryO
 
 @pytest.mark.parametrize("operation", HistoryOperation)
 def test_a_broker_of_the_previous_version_reads_its_own_format(operation: HistoryOperation) -> None:
-    handover_offset, what, at, upto, floor = json.loads(requested(operation).history_json)
+    handover_offset, what, at, upto, floor = json.loads(part_with_request(operation).history_json)
     assert (handover_offset, at, upto, floor) == (9, -2, 7, 2)
     assert what == {"READ": "read", "TIME": "time", "EPOCH": "epoch", "RETAINED": "kept"}[operation.name]
 
 
 def test_the_response_has_the_format_of_the_request() -> None:
     found, data = HistoryPosition(5, 1_000, 3), Data()
-    put_position(data, requested(HistoryOperation.TIME), found)
+    put_position(data, part_with_request(HistoryOperation.TIME), found)
     assert position_of(data) == found and not data.history_json
     data = Data()
     put_position(data, Part(history_json=b'[9,"time",-2,7,2]'), found)

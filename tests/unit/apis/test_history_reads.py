@@ -32,7 +32,7 @@ class LeaderWithOldRecords(Leader):
         state = PartitionState(
             (2,), (ReplicaIncarnation(2, 12),), 2, 12, 4, handover_offset=S, handover_epoch=3, history_replicas=(1,)
         )
-        self.says(state)
+        self.apply_state(state)
         self.server = HistoryReadServer(self.replica_manager, lambda: self.now.wall_ms, lambda replica, wanted: None)
 
     def look_up(
@@ -88,7 +88,7 @@ def test_an_incomplete_history_replica_does_not_respond() -> None:
 
 def test_records_below_the_log_start_are_deleted_at_the_history_replica() -> None:
     harness = LeaderWithOldRecords()
-    harness.says(replace(harness.state, log_start_floor=3))
+    harness.apply_state(replace(harness.state, log_start_floor=3))
     assert harness.replica.log.start_offset == 3
     reported = harness.look_up(HistoryOperation.READ, 1)
     assert (reported.error, reported.log_start) == (E.OFFSET_OUT_OF_RANGE, 3)

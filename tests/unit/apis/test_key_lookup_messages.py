@@ -19,13 +19,13 @@ def query(key: bytes = b"k", matches_max: int = 32, bytes_max: int = 1_000) -> K
     return KeyLookupRequest(key=key, header_name="", matches_max=matches_max, bytes_max=bytes_max, duration_ms_max=1)
 
 
-def part(data: bytes) -> FetchRequest.FetchPartition:
+def partition_request(data: bytes) -> FetchRequest.FetchPartition:
     return FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, key_lookup=data)
 
 
 def test_a_question_survives_the_wire() -> None:
     requested = query()
-    assert query_of(part(versioned.encode(requested, 0))) == requested
+    assert query_of(partition_request(versioned.encode(requested, 0))) == requested
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_question_survives_the_wire() -> None:
     ],
 )
 def test_an_invalid_question_results_in_an_error_code(data: bytes, error: ErrorCode) -> None:
-    assert query_of(part(data)) is error
+    assert query_of(partition_request(data)) is error
 
 
 def respond(stop: LookupStop, remote: KeyLookupResponse | None = None) -> KeyLookupResponse:

@@ -28,13 +28,13 @@ from brokerd.wire.messages import FetchRequest, FetchResponse
 from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 from brokerd.wire.steps import Ended, next_step
-from tests.unit.remote.test_lineage import finished
-from tests.unit.storage.test_log import append, everything, opened, sim
+from tests.unit.remote.test_lineage import finished_segment
+from tests.unit.storage.test_log import append, open_log, read_all, sim
 
 CONFIG = {"segment_bytes": "600", "weir_index_keys": "true"}
 
 
-class Remote:
+class RemoteLookup:
     """The remote store of a leader. `response`: the response of the helper, None without one."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class World:
     """A leader with a log of keys k0 to k6 in turn, one record per batch, timestamps that grow."""
 
     def __init__(self, count: int = 40) -> None:
-        self.log: Log = opened(sim(), **CONFIG)
+        self.log: Log = open_log(sim(), **CONFIG)
         self.mono_ms = 0
         for i in range(count):
             append(self.log, bytearray(records.build([Record(0, 1_000 + i, b"k%d" % (i % 7), b"v%d" % i)])))
@@ -69,7 +69,7 @@ class World:
         self.replica.last_stable = lambda: core.high_watermark
         self.failed: list[object] = []
         replica_manager: Any = SimpleNamespace(fail=lambda replica, error: self.failed.append(error))
-        self.remote = Remote()
+        self.remote = RemoteLookup()
         self.server = KeyLookupServer(replica_manager, lambda: self.mono_ms, self.remote)  # type: ignore[arg-type]
 
     def build(self, segment: Segment) -> None:
@@ -90,7 +90,9 @@ class World:
         active.key_index_part = build.part
         return build
 
-    def part(self, key: bytes = b"k3", before_job: Any = lambda: None, **requested: Any) -> FetchResponse.PartitionData:
+    def look_up_partition(
+        self, key: bytes = b"k3", before_job: Any = lambda: None, **requested: Any
+    ) -> FetchResponse.PartitionData:
         given = {"matches_max": 100, "bytes_max": 1 << 30, "duration_ms_max": 1_000, "header_name": "", **requested}
         data = versioned.encode(KeyLookupRequest(key=key, **given), 0)
         wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, key_lookup=data)
@@ -112,12 +114,12 @@ class World:
         return replies[0].responses[0].partitions[0]
 
     def send_request(self, key: bytes = b"k3", **requested: Any) -> KeyLookupResponse:
-        data = self.part(key, **requested)
+        data = self.look_up_partition(key, **requested)
         assert data.error_code == ErrorCode.NONE
         return versioned.decode(KeyLookupResponse, data.key_lookup, 0)
 
-    def expected(self, key: bytes = b"k3") -> list[int]:
-        return [r.offset for r in reversed(everything(self.log)) if r.key == key]
+    def expected_offsets(self, key: bytes = b"k3") -> list[int]:
+        return [r.offset for r in reversed(read_all(self.log)) if r.key == key]
 
 
 def offsets(response: KeyLookupResponse) -> list[int]:
@@ -147,7 +149,7 @@ def test_a_look_up_in_parts_finds_every_record_once_newest_first(
         if response.stop == LookupStop.LOG_START:
             break
         assert before > 0
-    assert found == w.expected(b"k%d" % key) and before == -1
+    assert found == w.expected_offsets(b"k%d" % key) and before == -1
 
 
 def test_the_response_has_the_read_range_and_the_indexed_end_offset() -> None:
@@ -176,41 +178,41 @@ def test_records_outside_the_time_range_above_the_watermark_and_below_the_log_st
 def test_the_time_limit_ends_a_look_up_which_can_be_continued() -> None:
     w = World()
 
-    def later() -> None:
+    def advance_clock() -> None:
         w.mono_ms += 400
 
-    data = w.part(before_job=later, duration_ms_max=1_000)
+    data = w.look_up_partition(before_job=advance_clock, duration_ms_max=1_000)
     response = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
     assert response.stop == LookupStop.TIME
     rest = w.send_request(before_offset=response.next_before_offset)
-    assert offsets(response) + offsets(rest) == w.expected()
+    assert offsets(response) + offsets(rest) == w.expected_offsets()
 
 
 def test_a_leader_that_is_deposed_during_the_request_answers_with_an_error() -> None:
     w = World()
 
-    def deposed() -> None:
+    def depose_leader() -> None:
         w.replica.leads = False
 
-    assert w.part(before_job=deposed).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert w.part().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert w.look_up_partition(before_job=depose_leader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert w.look_up_partition().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_new_leader_does_not_respond_before_its_high_watermark_reaches_the_start_of_its_epoch() -> None:
     w = World()
     w.replica.core.high_watermark, w.replica.core.serves_latest = 10, False
-    assert w.part().error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert w.look_up_partition().error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     w.replica.core.high_watermark, w.replica.core.serves_latest = w.log.end_offset, True
-    assert offsets(w.send_request()) == w.expected()
+    assert offsets(w.send_request()) == w.expected_offsets()
 
 
 def test_segments_that_retention_deletes_meanwhile_are_not_an_error() -> None:
     w = World()
 
-    def deleted() -> None:
+    def delete_records() -> None:
         w.log.raise_start(30)
 
-    data = w.part(before_job=deleted)
+    data = w.look_up_partition(before_job=delete_records)
     response = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
     assert response.stop == LookupStop.LOG_START
     assert offsets(response)[:2] == [38, 31] and w.failed == []
@@ -223,14 +225,14 @@ def test_a_damaged_index_is_scanned_around_removed_and_built_again() -> None:
     damaged = w.log.segments[1]
     w.log.disk.replace(damaged.path.with_suffix(key_index.SUFFIX), b"nothing")
     response = w.send_request()
-    assert offsets(response) == w.expected() and response.segments_scanned == 2
+    assert offsets(response) == w.expected_offsets() and response.segments_scanned == 2
     assert damaged.key_index is IndexFileState.ABSENT
 
 
 def test_a_damaged_log_is_a_storage_error_of_this_response_only() -> None:
     w = World()
     w.log.disk.names[w.log.segments[0].path].live[70] ^= 1  # type: ignore[attr-defined]
-    assert w.part().error_code == ErrorCode.KAFKA_STORAGE_ERROR and w.failed == []
+    assert w.look_up_partition().error_code == ErrorCode.KAFKA_STORAGE_ERROR and w.failed == []
 
 
 def test_limits_of_the_broker_bound_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +252,7 @@ def test_records_that_are_deleted_during_the_search_are_no_matches() -> None:
         jobs += 1
 
     w = World()
-    w.part(before_job=count)
+    w.look_up_partition(before_job=count)
     total, jobs = jobs, 0
 
     def delete_before_the_last_job() -> None:
@@ -258,7 +260,7 @@ def test_records_that_are_deleted_during_the_search_are_no_matches() -> None:
         if jobs == total:
             w.log.start_offset = 20
 
-    data = w.part(before_job=delete_before_the_last_job)
+    data = w.look_up_partition(before_job=delete_before_the_last_job)
     response = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
     assert jobs == total > 1
     assert response.start_offset == 20 and offsets(response) == [38, 31, 24]
@@ -277,7 +279,7 @@ def test_a_look_up_uses_the_indexed_part_of_the_active_segment() -> None:
     assert response.log_bytes == active.size - active.key_index_part.log_end < scanned.log_bytes
     assert response.indexed_end_offset == active.base_offset + 1
     assert (response.segments_indexed, response.segments_scanned) == (len(w.log.segments), 0)
-    assert offsets(w.send_request()) == w.expected()
+    assert offsets(w.send_request()) == w.expected_offsets()
     w.replica.core.high_watermark = active.base_offset
     assert w.send_request().indexed_end_offset == active.base_offset
 
@@ -294,7 +296,7 @@ def test_a_damaged_part_is_scanned_around_and_its_build_ends() -> None:
     w = World(42)
     active = w.log.segments[-1]
     w.log.disk.replace(w.build_part(2, entries_max=0).temporary, b"damaged")
-    assert offsets(w.send_request()) == w.expected() and active.key_index_part is None
+    assert offsets(w.send_request()) == w.expected_offsets() and active.key_index_part is None
 
 
 def test_an_index_that_is_finished_during_a_search_of_its_part_is_kept() -> None:
@@ -308,8 +310,8 @@ def test_an_index_that_is_finished_during_a_search_of_its_part_is_kept() -> None
             w.log.disk.rename(build.temporary, build.target)
             active.key_index, active.key_index_part = IndexFileState.CURRENT, None
 
-    data = w.part(before_job=on_finished)
-    assert offsets(versioned.decode(KeyLookupResponse, data.key_lookup, 0)) == w.expected()
+    data = w.look_up_partition(before_job=on_finished)
+    assert offsets(versioned.decode(KeyLookupResponse, data.key_lookup, 0)) == w.expected_offsets()
     assert active.key_index is IndexFileState.CURRENT
 
 
@@ -317,12 +319,12 @@ def test_an_index_that_is_finished_during_a_search_of_its_part_is_kept() -> None
 LOCAL_START = 20
 
 
-def tiered(*, key_index_bytes: int = 0) -> World:
+def tiered_world(*, key_index_bytes: int = 0) -> World:
     """Records below LOCAL_START are only remote, in the segments [0, 12) and [12, 22)."""
     w = World()
     view = w.replica.remote = RemoteView()
     view.loaded = True
-    chain = [finished(0, 12, (1, 0)), finished(12, 22, (1, 12))]
+    chain = [finished_segment(0, 12, (1, 0)), finished_segment(12, 22, (1, 12))]
     view.chain = Chain(tuple(replace(s, key_index_bytes=key_index_bytes) for s in chain))
     w.log.start_offset = LOCAL_START
     w.replica.start_offset = 0
@@ -337,7 +339,7 @@ def tiered(*, key_index_bytes: int = 0) -> World:
 
 
 def test_the_search_continues_in_the_remote_store_below_the_local_log_start() -> None:
-    w = tiered()
+    w = tiered_world()
     response = w.send_request(bytes_max=1 << 20, matches_max=50)
     assert (offsets(response), response.stop) == ([38, 31, 24, 17, 10, 3], LookupStop.LOG_START)
     assert (response.start_offset, response.next_before_offset, response.segments_indexed) == (0, -1, 2)
@@ -347,19 +349,19 @@ def test_the_search_continues_in_the_remote_store_below_the_local_log_start() ->
 
 
 def test_a_page_that_begins_below_the_local_log_start_reads_no_local_record() -> None:
-    w = tiered()
+    w = tiered_world()
     assert w.send_request(before_offset=11).log_bytes == 70
     assert w.remote.queries[0].before_offset == 11
 
 
 def test_a_full_page_does_not_search_the_remote_store() -> None:
-    w = tiered()
+    w = tiered_world()
     response = w.send_request(matches_max=3)
     assert (response.stop, response.next_before_offset, w.remote.queries) == (LookupStop.MATCHES, 24, [])
 
 
 def test_records_that_the_remote_store_may_have_are_not_searched_without_its_response() -> None:
-    w = tiered()
+    w = tiered_world()
     w.remote.response = None
     response = w.send_request()
     assert (response.stop, response.next_before_offset) == (LookupStop.REMOTE, LOCAL_START)
@@ -377,7 +379,7 @@ def test_records_that_the_remote_store_may_have_are_not_searched_without_its_res
 
 
 def test_a_limit_in_the_remote_store_ends_the_look_up() -> None:
-    w = tiered()
+    w = tiered_world()
     assert w.remote.response is not None
     w.remote.response.stop, w.remote.response.next_before_offset = LookupStop.BYTES, 3
     response = w.send_request()
@@ -385,7 +387,7 @@ def test_a_limit_in_the_remote_store_ends_the_look_up() -> None:
 
 
 def test_a_response_that_searched_only_the_newest_segments_can_be_continued() -> None:
-    w = tiered()
+    w = tiered_world()
     assert w.remote.response is not None
     w.remote.response.next_before_offset = 12
     response = w.send_request()
@@ -393,45 +395,45 @@ def test_a_response_that_searched_only_the_newest_segments_can_be_continued() ->
 
 
 def test_remote_records_that_are_deleted_during_the_search_are_no_matches() -> None:
-    w = tiered()
+    w = tiered_world()
 
-    def deleted() -> None:
+    def delete_records() -> None:
         w.replica.remote.log_start = 8
 
-    w.remote.before_response = deleted
+    w.remote.before_response = delete_records
     response = w.send_request()
     assert (offsets(response)[-2:], response.start_offset) == ([17, 10], 8)
 
 
 def test_a_look_up_whose_rest_is_deleted_is_complete() -> None:
-    w = tiered()
+    w = tiered_world()
     assert w.remote.response is not None
     w.remote.response.stop, w.remote.response.next_before_offset = LookupStop.BYTES, 5
 
-    def deleted() -> None:
+    def delete_records() -> None:
         w.replica.remote.log_start = 8
 
-    w.remote.before_response = deleted
+    w.remote.before_response = delete_records
     response = w.send_request()
     assert (response.stop, response.next_before_offset, response.start_offset) == (LookupStop.LOG_START, -1, 8)
 
 
 def test_a_leader_that_is_deposed_during_the_remote_search_answers_with_an_error() -> None:
-    w = tiered()
+    w = tiered_world()
 
-    def deposed() -> None:
+    def depose_leader() -> None:
         w.replica.core.leader_epoch += 1
 
-    w.remote.before_response = deposed
-    assert w.part().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    w.remote.before_response = depose_leader
+    assert w.look_up_partition().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_the_indexed_end_offset_includes_the_remote_segments() -> None:
-    w = tiered()
+    w = tiered_world()
     for segment in w.log.segments[:-1]:
         w.build(segment)
     assert w.send_request().indexed_end_offset == 0
-    w = tiered(key_index_bytes=100)
+    w = tiered_world(key_index_bytes=100)
     for segment in w.log.segments[:-1]:
         w.build(segment)
     assert w.send_request().indexed_end_offset == w.log.segments[-1].base_offset

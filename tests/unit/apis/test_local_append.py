@@ -41,7 +41,7 @@ class Scene:
     def append(self, data: bytearray | None) -> ClientAppendOutcome:
         return self.appender.append(self.harness.replica, data, 1, True, None)
 
-    def rejected(self, data: bytearray) -> ErrorCode:
+    def rejection_code(self, data: bytearray) -> ErrorCode:
         end = self.harness.replica.log.end_offset
         result = self.append(data)
         assert isinstance(result, PartitionResult) and self.harness.replica.log.end_offset == end
@@ -61,10 +61,10 @@ def test_a_rejected_batch_is_not_appended() -> None:
     scene = Scene()
     damaged = batch()
     damaged[-1] ^= 1
-    assert scene.rejected(damaged) == ErrorCode.CORRUPT_MESSAGE
-    assert scene.rejected(end_transaction_marker.marker(1, 0, Marker(True, 0), 1_000)) == ErrorCode.INVALID_RECORD
+    assert scene.rejection_code(damaged) == ErrorCode.CORRUPT_MESSAGE
+    assert scene.rejection_code(end_transaction_marker.marker(1, 0, Marker(True, 0), 1_000)) == ErrorCode.INVALID_RECORD
     idempotent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
-    assert scene.rejected(batch(**idempotent) + batch(**idempotent)) == ErrorCode.INVALID_RECORD
+    assert scene.rejection_code(batch(**idempotent) + batch(**idempotent)) == ErrorCode.INVALID_RECORD
     scene.harness.replica_manager.produce_suspended = True
     assert scene.append(batch()) is NOT_LEADER
 
@@ -104,11 +104,11 @@ def test_the_partition_is_checked_once_per_batch(transactional: bool, monkeypatc
     api = ProduceApi(scene.loop, scene.harness.replica_manager, verification, immediate_background_work(), ALLOW_ALL)
     check, checked = api.appender.append_problem, []
 
-    def counted(replica: Any, acks: int) -> PartitionResult | None:
+    def check_and_record(replica: Any, acks: int) -> PartitionResult | None:
         checked.append(replica)
         return check(replica, acks)
 
-    monkeypatch.setattr(api.appender, "append_problem", counted)
+    monkeypatch.setattr(api.appender, "append_problem", check_and_record)
     r = ProduceRequest
     fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True} if transactional else {}
     part = r.PartitionProduceData(index=0, records=memoryview(batch(**fields)))

@@ -29,16 +29,16 @@ from brokerd.wire.framing import decode_response, encode_response
 from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from tests.simulation.disk import SimDisk
 from tests.unit.replication.test_relocations import Harness
-from tests.unit.sharing.test_share_partition import LOCK_MS, made, take
+from tests.unit.sharing.test_share_partition import LOCK_MS, share_partition, take
 
 
-def led(index: int, isr: tuple[int, ...], **followers: Follower) -> Any:
+def leader_replica(index: int, isr: tuple[int, ...], **followers: Follower) -> Any:
     state = PartitionState((1, 2, 3), tuple(ReplicaIncarnation(b, 100 + b) for b in isr), 1, 101)
     core = SimpleNamespace(state=state, followers={int(name[1:]): f for name, f in followers.items()})
     return SimpleNamespace(topic="t", tp=TopicPartition(UUID(int=1), index), core=core)
 
 
-def reported(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
+def describe_log_dirs(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
     replica_manager: Any = SimpleNamespace(hosted={}, led_replicas=lambda: replicas, log_dirs=SimpleNamespace(all=[]))
     api = LogDirsApi(
         replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
@@ -52,8 +52,11 @@ def reported(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
 
 def test_out_of_sync_replicas_are_returned_with_their_log_start_and_others_are_not() -> None:
     late = Follower(103, log_end=90, log_start=50, log_start_late_since_ms=7)
-    response = reported(
-        True, led(0, (1, 2, 3)), led(1, (1,), b2=Follower(102, log_end=40, log_start=10), b3=late), led(2, (1, 2))
+    response = describe_log_dirs(
+        True,
+        leader_replica(0, (1, 2, 3)),
+        leader_replica(1, (1,), b2=Follower(102, log_end=40, log_start=10), b3=late),
+        leader_replica(2, (1, 2)),
     )
     found = [(c.partition_index, c.broker_id, c.log_end, c.log_start) for c in response.lagging]
     assert found == [(1, 2, 40, UNREPORTED), (1, 3, 90, 50), (2, 3, UNREPORTED, UNREPORTED)]
@@ -82,7 +85,7 @@ def test_the_health_of_disks_is_returned_on_request_only() -> None:
 
 
 def test_statistics_are_returned_on_request_only() -> None:
-    assert reported(False, led(1, (1,))).lagging == []
+    assert describe_log_dirs(False, leader_replica(1, (1,))).lagging == []
 
 
 def test_each_latency_is_counted_in_its_bucket() -> None:
@@ -266,14 +269,19 @@ def test_truncations_are_returned_on_request_only() -> None:
 
 
 def test_records_in_flight_of_a_share_group_are_returned_on_request_only() -> None:
-    def shared(group_id: str, partition: int, *, leads: bool = True, loaded: bool = True) -> Any:
-        core = made()
+    def share_partition_replica(group_id: str, partition: int, *, leads: bool = True, loaded: bool = True) -> Any:
+        core = share_partition()
         take(core, "m1", (0, 9))
         replica = SimpleNamespace(topic="orders", tp=TopicPartition(UUID(int=1), partition), leads=leads)
         place = SharePartitionKey(group_id, UUID(int=1), partition)
         return SimpleNamespace(place=place, replica=replica, core=core if loaded else None)
 
-    partitions = [shared("g", 0), shared("g", 1, leads=False), shared("g", 2, loaded=False), shared("other", 3)]
+    partitions = [
+        share_partition_replica("g", 0),
+        share_partition_replica("g", 1, leads=False),
+        share_partition_replica("g", 2, loaded=False),
+        share_partition_replica("other", 3),
+    ]
     api = LogDirsApi(
         SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[])),  # type: ignore[arg-type]
         SimpleNamespace(under_way={}),  # type: ignore[arg-type]

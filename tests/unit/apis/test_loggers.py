@@ -14,7 +14,7 @@ NAME = "brokerd.tests.loggers"
 
 
 @pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
+def restore_log_levels() -> Iterator[None]:
     logging.getLogger(NAME)
     root = logging.root.level
     yield

@@ -26,7 +26,7 @@ def broker_state(broker_id: int, *, alive: bool = True) -> BrokerState:
     return BrokerState(broker_id, 10 + broker_id, "u", "there", 9092, alive=alive)
 
 
-def reported(image: Image, listener: str, *, cluster: bool) -> Any:
+def request_metadata(image: Image, listener: str, *, cluster: bool) -> Any:
     responses: list[Any] = []
     api = MetadataApi(SimpleNamespace(), Config({"broker.rack": "r1"}), OWN, lambda: image, lambda *_: None, ALLOW_ALL)  # type: ignore[arg-type]
     version = 1 if cluster else 9
@@ -49,7 +49,7 @@ def test_the_responding_broker_is_in_the_broker_list_and_is_the_controller(
     not among the listed brokers."""
     image = Image(cluster_id="c", brokers={b.broker_id: b for b in others})
     for listener, address in (("CLIENTS", ("here", 9093)), ("BROKERS", ("inside", 9094))):
-        response = reported(image, listener, cluster=cluster)
+        response = request_metadata(image, listener, cluster=cluster)
         named = {b.broker_id if cluster else b.node_id: (b.host, b.port, b.rack) for b in response.brokers}
         assert named.pop(response.controller_id) == (*address, "r1")
         assert named == {b.broker_id: ("there", 9092, None) for b in others if b.alive}
@@ -58,11 +58,11 @@ def test_the_responding_broker_is_in_the_broker_list_and_is_the_controller(
 @pytest.mark.parametrize("cluster", [True, False])
 def test_a_registered_broker_is_listed_once_as_in_the_metadata_log(cluster: bool) -> None:
     image = Image(cluster_id="c", brokers={2: broker_state(2), 1: broker_state(1)})
-    response = reported(image, "CLIENTS", cluster=cluster)
+    response = request_metadata(image, "CLIENTS", cluster=cluster)
     assert [(b.broker_id if cluster else b.node_id, b.host) for b in response.brokers] == [(1, "there"), (2, "there")]
 
 
-def described(image: Image, version: int, include: bool) -> dict[int, bool]:
+def fenced_brokers(image: Image, version: int, include: bool) -> dict[int, bool]:
     """Whether each broker of the response of this version is fenced, as a client decodes it."""
     responses: list[Any] = []
     api = MetadataApi(SimpleNamespace(), Config({"broker.rack": "r1"}), OWN, lambda: image, lambda *_: None, ALLOW_ALL)  # type: ignore[arg-type]
@@ -83,6 +83,6 @@ def test_brokers_that_are_down_are_listed_as_fenced_where_they_are_requested() -
     image = Image(
         cluster_id="c", brokers={1: broker_state(1), 2: broker_state(2, alive=False), 3: broker_state(3, alive=False)}
     )
-    assert described(image, 2, include=True) == {1: False, 2: False, 3: True}
+    assert fenced_brokers(image, 2, include=True) == {1: False, 2: False, 3: True}
     for version in (0, 1, 2):
-        assert described(image, version, include=False) == {1: False, 2: False}
+        assert fenced_brokers(image, version, include=False) == {1: False, 2: False}

@@ -31,7 +31,7 @@ from tests.unit.replication.test_relocations import TP, Harness
 NOTHING = (0, -1, -1)
 
 
-def harness(*timestamps: int) -> Harness:
+def leader_with_timestamps(*timestamps: int) -> Harness:
     """A leader whose records have these timestamps, one record per batch."""
     made = Harness(SimDisk())
     for t in timestamps:
@@ -41,7 +41,7 @@ def harness(*timestamps: int) -> Harness:
     return made
 
 
-def requested(
+def list_offset(
     harness: Harness,
     timestamp: int,
     version: int = 11,
@@ -70,41 +70,43 @@ def requested(
 
 
 def test_every_special_timestamp_has_an_offset_without_tiered_storage() -> None:
-    made = harness(5_000, 9_000, 7_000)
+    made = leader_with_timestamps(5_000, 9_000, 7_000)
     made.replica.log.raise_start(1)
-    assert requested(made, offsets.EARLIEST) == (0, 1, -1)
-    assert requested(made, offsets.EARLIEST_LOCAL) == (0, 1, -1), "all that there is is local"
-    assert requested(made, offsets.LATEST) == (0, 3, -1)
-    assert requested(made, offsets.MAX_TIMESTAMP) == (0, 1, 9_000)
-    assert requested(made, offsets.LATEST_TIERED) == NOTHING
-    assert requested(made, offsets.EARLIEST_PENDING_UPLOAD) == NOTHING
-    assert requested(made, 7_000) == (0, 1, 9_000), "the first record of that time or later"
-    assert requested(made, 9_001) == NOTHING
+    assert list_offset(made, offsets.EARLIEST) == (0, 1, -1)
+    assert list_offset(made, offsets.EARLIEST_LOCAL) == (0, 1, -1), "all that there is is local"
+    assert list_offset(made, offsets.LATEST) == (0, 3, -1)
+    assert list_offset(made, offsets.MAX_TIMESTAMP) == (0, 1, 9_000)
+    assert list_offset(made, offsets.LATEST_TIERED) == NOTHING
+    assert list_offset(made, offsets.EARLIEST_PENDING_UPLOAD) == NOTHING
+    assert list_offset(made, 7_000) == (0, 1, 9_000), "the first record of that time or later"
+    assert list_offset(made, 9_001) == NOTHING
 
 
 def test_an_empty_log_has_a_start_and_an_end_and_no_max_timestamp() -> None:
-    made = harness()
-    assert [requested(made, t) for t in (offsets.EARLIEST, offsets.EARLIEST_LOCAL, offsets.LATEST)] == [(0, 0, -1)] * 3
-    assert [requested(made, t) for t in (offsets.MAX_TIMESTAMP, offsets.LATEST_TIERED, 0)] == [NOTHING] * 3
+    made = leader_with_timestamps()
+    assert [list_offset(made, t) for t in (offsets.EARLIEST, offsets.EARLIEST_LOCAL, offsets.LATEST)] == [
+        (0, 0, -1)
+    ] * 3
+    assert [list_offset(made, t) for t in (offsets.MAX_TIMESTAMP, offsets.LATEST_TIERED, 0)] == [NOTHING] * 3
 
 
 @pytest.mark.parametrize(("timestamp", "since"), sorted(offsets.SINCE.items()))
 def test_an_older_request_version_rejects_the_newer_timestamps(timestamp: int, since: int) -> None:
-    made = harness(5_000)
-    assert requested(made, timestamp, since)[0] == 0
+    made = leader_with_timestamps(5_000)
+    assert list_offset(made, timestamp, since)[0] == 0
     if since > 1:
-        assert requested(made, timestamp, since - 1) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)
+        assert list_offset(made, timestamp, since - 1) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)
 
 
 def test_an_invalid_request_is_rejected() -> None:
-    made = harness(5_000)
-    assert requested(made, -7)[0] == ErrorCode.UNSUPPORTED_VERSION
-    assert requested(made, offsets.LATEST, twice=True)[0] == ErrorCode.INVALID_REQUEST
+    made = leader_with_timestamps(5_000)
+    assert list_offset(made, -7)[0] == ErrorCode.UNSUPPORTED_VERSION
+    assert list_offset(made, offsets.LATEST, twice=True)[0] == ErrorCode.INVALID_REQUEST
 
 
-def apart() -> Harness:
-    """As `harness`, with four records. Records below the third are stored on broker 7."""
-    made = harness(5_000, 9_000, 7_000, 9_500)
+def leader_with_remote_history() -> Harness:
+    """As `leader_with_timestamps`, with four records. Records below the third are stored on broker 7."""
+    made = leader_with_timestamps(5_000, 9_000, 7_000, 9_500)
     made.replica.log.raise_start(2)
     state = made.image.partition(TP)
     assert state is not None
@@ -118,7 +120,7 @@ def apart() -> Harness:
     return made
 
 
-def holds(timestamp: int) -> HistoryReadResult:
+def read_history(timestamp: int) -> HistoryReadResult:
     found = {
         offsets.EARLIEST: HistoryPosition(0, -1, 0),
         offsets.MAX_TIMESTAMP: HistoryPosition(1, 9_000, 0),
@@ -129,18 +131,18 @@ def holds(timestamp: int) -> HistoryReadResult:
 
 
 def test_history_replicas_are_queried_before_the_local_log() -> None:
-    made = apart()
-    assert requested(made, offsets.EARLIEST, holder=holds) == (0, 0, -1)
-    assert requested(made, offsets.EARLIEST_LOCAL) == (0, 2, -1), "nobody is asked"
-    assert requested(made, offsets.LATEST) == (0, 4, -1)
-    assert requested(made, 6_000, holder=holds) == (0, 1, 9_000), "7,000 is here, and later"
-    assert requested(made, 9_100, holder=holds) == (0, 3, 9_500), "none there"
-    assert requested(made, offsets.MAX_TIMESTAMP, holder=holds) == (0, 3, 9_500)
+    made = leader_with_remote_history()
+    assert list_offset(made, offsets.EARLIEST, holder=read_history) == (0, 0, -1)
+    assert list_offset(made, offsets.EARLIEST_LOCAL) == (0, 2, -1), "nobody is asked"
+    assert list_offset(made, offsets.LATEST) == (0, 4, -1)
+    assert list_offset(made, 6_000, holder=read_history) == (0, 1, 9_000), "7,000 is here, and later"
+    assert list_offset(made, 9_100, holder=read_history) == (0, 3, 9_500), "none there"
+    assert list_offset(made, offsets.MAX_TIMESTAMP, holder=read_history) == (0, 3, 9_500)
     newer = lambda t: HistoryReadResult(ErrorCode.NONE, 0, found=HistoryPosition(1, 9_900, 0))  # noqa: E731
-    assert requested(made, offsets.MAX_TIMESTAMP, holder=newer) == (0, 1, 9_900)
+    assert list_offset(made, offsets.MAX_TIMESTAMP, holder=newer) == (0, 1, 9_900)
 
 
 def test_without_a_reachable_history_replica_each_version_gets_a_retriable_error() -> None:
-    made = apart()
-    assert requested(made, 5_000, holder=lambda t: UNAVAILABLE)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
-    assert requested(made, offsets.EARLIEST, 4, holder=lambda t: UNAVAILABLE)[0] == ErrorCode.LEADER_NOT_AVAILABLE
+    made = leader_with_remote_history()
+    assert list_offset(made, 5_000, holder=lambda t: UNAVAILABLE)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert list_offset(made, offsets.EARLIEST, 4, holder=lambda t: UNAVAILABLE)[0] == ErrorCode.LEADER_NOT_AVAILABLE

@@ -54,6 +54,6 @@ def test_a_fetch_that_expired_is_freed(pending: Callable[[], list[object]]) -> N
     client = Client()
     waiting = client.send({0: 0}, session=(0, -1))
     assert not waiting
-    client.passes(500)
+    client.advance(500)
     assert len(waiting) == 1
     assert not pending()

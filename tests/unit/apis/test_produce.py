@@ -24,7 +24,7 @@ from tests.unit.replication.test_relocations import TP, Harness
 NO_PRINCIPAL: Any = None
 
 
-def produced(harness: Harness, version: int, *named: tuple[str, UUID]) -> list[tuple[str, UUID, int, int]]:
+def produce_to_topics(harness: Harness, version: int, *named: tuple[str, UUID]) -> list[tuple[str, UUID, int, int]]:
     """(name, id, error, base offset) of partition 0 of each topic."""
     r = ProduceRequest
     batch = lambda: memoryview(bytearray(records.build([Record(0, 1_000, b"k", b"v")])))  # noqa: E731
@@ -45,7 +45,7 @@ def produced(harness: Harness, version: int, *named: tuple[str, UUID]) -> list[t
 
 def test_a_topic_is_found_by_its_id_and_an_unknown_id_is_in_the_error() -> None:
     harness, strange = Harness(SimDisk()), uuid4()
-    assert produced(harness, 13, ("", TP.topic_id), ("", strange)) == [
+    assert produce_to_topics(harness, 13, ("", TP.topic_id), ("", strange)) == [
         ("", TP.topic_id, 0, 0),
         ("", strange, ErrorCode.UNKNOWN_TOPIC_ID, -1),
     ]
@@ -53,7 +53,7 @@ def test_a_topic_is_found_by_its_id_and_an_unknown_id_is_in_the_error() -> None:
 
 def test_versions_without_topic_ids_use_the_name() -> None:
     harness, zero = Harness(SimDisk()), UUID(int=0)
-    assert produced(harness, 12, ("t", zero), ("u", zero)) == [
+    assert produce_to_topics(harness, 12, ("t", zero), ("u", zero)) == [
         ("t", zero, 0, 0),
         ("u", zero, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
     ]
@@ -64,7 +64,7 @@ def test_a_recreated_topic_rejects_batches_with_the_id_of_the_old_topic() -> Non
     harness = Harness(SimDisk())
     harness.image.topics[UUID(int=9)] = harness.image.topics.pop(TP.topic_id)
     harness.image.topic_ids["t"] = UUID(int=9)
-    assert produced(harness, 13, ("", TP.topic_id)) == [("", TP.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, -1)]
+    assert produce_to_topics(harness, 13, ("", TP.topic_id)) == [("", TP.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, -1)]
 
 
 PID = 7

@@ -12,7 +12,7 @@ from brokerd.authz.quotas import Quotas
 from brokerd.cluster.quota_entities import CONNECTIONS, entity_key
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
-from tests.unit.authz.test_quotas import call, quotas, reported
+from tests.unit.authz.test_quotas import call, decode_reply, quotas
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_filter_matches_as_in_kafka(components: Any, strict: bool, found: int)
     QuotasApi(quotas(user_alice=1, user_default=2, user_alice__client_a=3), lambda *a: None, ALLOW_ALL).describe(
         requested
     )
-    assert len(reported(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1).entries) == found
+    assert len(decode_reply(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1).entries) == found
 
 
 def test_a_connection_rate_of_an_address_is_no_request_quota_and_its_filter_has_no_other_part() -> None:
@@ -50,5 +50,5 @@ def test_a_connection_rate_of_an_address_is_no_request_quota_and_its_filter_has_
         body = r(components=[r.ComponentData(entity_type=k, match_type=2, match=None) for k in kinds])
         requested, caller = call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, body)
         QuotasApi(it, lambda *a: None, ALLOW_ALL).describe(requested)
-        response = reported(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)
+        response = decode_reply(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)
         assert (response.error_code, len(response.entries or [])) == (error, found), kinds

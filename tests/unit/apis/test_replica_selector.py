@@ -16,7 +16,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchResponse
 from tests.unit.apis.test_fetch_sessions import FOLLOWER, M
 from tests.unit.apis.test_fetch_sessions import Client as Fetcher
-from tests.unit.remote.test_lineage import finished
+from tests.unit.remote.test_lineage import finished_segment
 
 HERE, THERE = "r1", "r2"
 
@@ -28,9 +28,9 @@ class Client(Fetcher):
         super().__init__(1, followed=True, **more)
         self.rack = rack
         self.api._reader._by_rack = True
-        self.applied(BrokerUp(1, 11, "u", "h", 1, HERE), BrokerUp(2, 12, "v", "h", 2, THERE))
+        self.apply_records(BrokerUp(1, 11, "u", "h", 1, HERE), BrokerUp(2, 12, "v", "h", 2, THERE))
 
-    def one(self, offset: int, **more: Any) -> FetchResponse.PartitionData:
+    def fetch_once(self, offset: int, **more: Any) -> FetchResponse.PartitionData:
         """One full fetch without a session, answered at once."""
         (response,) = self.send({0: offset}, session=(0, -1), **{"wait_ms": 0, "rack": self.rack, **more})
         return response.responses[0].partitions[0]
@@ -43,46 +43,46 @@ class Client(Fetcher):
         self, isr: tuple[ReplicaIncarnation, ...] = (ReplicaIncarnation(1, 11), FOLLOWER), epoch: int = 1
     ) -> None:
         """From now on broker 2 leads and broker 1 follows."""
-        self.applied(PartitionChanged(M, 0, PartitionState((2, 1), isr, 2, 12, epoch, partition_epoch=epoch)))
+        self.apply_records(PartitionChanged(M, 0, PartitionState((2, 1), isr, 2, 12, epoch, partition_epoch=epoch)))
 
 
 def test_the_leader_returns_a_preferred_replica_in_the_consumers_rack_that_has_the_offset() -> None:
     client = Client()
     client.append(0, 3)
-    assert client.one(0).preferred_read_replica == -1, "nothing is known of the follower yet"
+    assert client.fetch_once(0).preferred_read_replica == -1, "nothing is known of the follower yet"
     client.follow(2)
-    reported = client.one(1)
+    reported = client.fetch_once(1)
     assert (reported.error_code, reported.preferred_read_replica, reported.records, reported.high_watermark) == (
         0,
         2,
         b"",
         2,
     )
-    assert client.one(3).preferred_read_replica == -1, "more than the follower has"
-    assert client.one(0, version=10).preferred_read_replica == -1, "who does not know the field reads here"
+    assert client.fetch_once(3).preferred_read_replica == -1, "more than the follower has"
+    assert client.fetch_once(0, version=10).preferred_read_replica == -1, "who does not know the field reads here"
     for rack in (HERE, "r3", ""):
-        read = client.one(0, rack=rack)
+        read = client.fetch_once(0, rack=rack)
         assert read.preferred_read_replica == -1 and read.records, rack
     client.api._reader._by_rack = False
-    assert client.one(0).records, "not unless replica.selector.class says so"
+    assert client.fetch_once(0).records, "not unless replica.selector.class says so"
 
 
 def test_a_dead_or_out_of_sync_replica_is_never_preferred() -> None:
     client = Client()
     client.append(0)
     client.follow(1)
-    assert client.one(0).preferred_read_replica == 2
-    client.applied(BrokerDown(2, 12))
-    assert client.one(0).preferred_read_replica == -1
-    client.applied(BrokerUp(2, 13, "v", "h", 2, THERE))
-    assert client.one(0).preferred_read_replica == -1, "another life than the one in the ISR"
+    assert client.fetch_once(0).preferred_read_replica == 2
+    client.apply_records(BrokerDown(2, 12))
+    assert client.fetch_once(0).preferred_read_replica == -1
+    client.apply_records(BrokerUp(2, 13, "v", "h", 2, THERE))
+    assert client.fetch_once(0).preferred_read_replica == -1, "another life than the one in the ISR"
     client = Client()
     client.append(0)
     client.follow(1)
-    client.applied(
+    client.apply_records(
         PartitionChanged(M, 0, PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, 0, partition_epoch=1))
     )
-    assert client.one(0).preferred_read_replica == -1
+    assert client.fetch_once(0).preferred_read_replica == -1
 
 
 def test_a_preferred_replica_is_returned_without_waiting_and_in_each_session_response() -> None:
@@ -101,20 +101,20 @@ def test_a_follower_serves_consumers_up_to_its_own_high_watermark() -> None:
     client.follows()
     replica = client.replica(0)
     replica.core.high_watermark = 0
-    assert client.one(0).records == b"", "nothing that may yet be cut"
+    assert client.fetch_once(0).records == b"", "nothing that may yet be cut"
     replica.core.update_follower_high_watermark(2, replica.log.end_offset)
-    read = client.one(0)
+    read = client.fetch_once(0)
     assert (read.error_code, read.high_watermark, read.preferred_read_replica) == (0, 2, -1)
     assert sum(r.length for r in (read.records if isinstance(read.records, list) else [read.records])) == (
         replica.log.read(0, 1 << 20, 2).regions[-1].length
     )
-    assert client.one(4).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert client.one(3).records == b""
-    assert client.one(0, leader_epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
-    assert client.one(0, leader_epoch=2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert client.one(0, leader_epoch=1).records
+    assert client.fetch_once(4).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert client.fetch_once(3).records == b""
+    assert client.fetch_once(0, leader_epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert client.fetch_once(0, leader_epoch=2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert client.fetch_once(0, leader_epoch=1).records
     for more in ({"rack": ""}, {"version": 10}, {"follower": FOLLOWER}):
-        assert client.one(0, **more).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, more
+        assert client.fetch_once(0, **more).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, more
 
 
 def test_a_follower_that_is_out_of_sync_or_offline_serves_no_consumer() -> None:
@@ -122,13 +122,13 @@ def test_a_follower_that_is_out_of_sync_or_offline_serves_no_consumer() -> None:
     client.append(0)
     client.follows()
     client.replica(0).core.update_follower_high_watermark(1, 1)
-    assert client.one(0).records
+    assert client.fetch_once(0).records
     client.follows(isr=(FOLLOWER,), epoch=2)
-    assert client.one(0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert client.fetch_once(0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     client.follows(epoch=3)
-    assert client.one(0).records
+    assert client.fetch_once(0).records
     client.harness.replica_manager.fail(client.replica(0), OSError("gone"))
-    assert client.one(0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert client.fetch_once(0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_fetch_waiting_at_a_follower_completes_when_its_high_watermark_rises() -> None:
@@ -157,11 +157,11 @@ def test_a_consumer_of_remote_records_is_redirected_to_a_follower_that_has_repor
     client.append(0, 6)
     replica.log.raise_start(4)
     replica.remote = view = RemoteView()
-    view.loaded, view.chain = True, Chain((finished(0, 4),))
+    view.loaded, view.chain = True, Chain((finished_segment(0, 4),))
     client.send({0: 6}, session=(0, -1), follower=FOLLOWER, wait_ms=0, log_start=4)
-    assert client.one(1).preferred_read_replica == -1, "the follower has its local log only"
+    assert client.fetch_once(1).preferred_read_replica == -1, "the follower has its local log only"
     client.send({0: 6}, session=(0, -1), follower=FOLLOWER, wait_ms=0, log_start=4, remote_start=1)
-    assert client.one(1).preferred_read_replica == 2
-    assert client.one(0).preferred_read_replica == -1, "more than the follower has"
+    assert client.fetch_once(1).preferred_read_replica == 2
+    assert client.fetch_once(0).preferred_read_replica == -1, "more than the follower has"
     view.log_start = 3
-    assert client.one(2).preferred_read_replica == -1, "deleted"
+    assert client.fetch_once(2).preferred_read_replica == -1, "deleted"

@@ -47,7 +47,7 @@ class Scene:
     def append(self, expected: int, *offsets: int, **fields: int) -> Any:
         return self.appender.append_routed(self.harness.replica, self.batch(*offsets, **fields), expected)
 
-    def ask(self, expected: int, *offsets: int, epoch: int = 3) -> tuple[ErrorCode, int]:
+    def send_routed_append(self, expected: int, *offsets: int, epoch: int = 3) -> tuple[ErrorCode, int]:
         query = RoutedAppendRequestData(expected, SOURCE, 0, epoch)
         body = routed_request(self.harness.replica.tp, bytes(self.batch(*offsets)), query, 1_000)
         responses: list[ProduceResponse] = []
@@ -112,9 +112,9 @@ def test_a_partition_that_cannot_accept_answers_with_its_error() -> None:
 
 def test_a_request_is_answered_with_the_error_and_the_found_position() -> None:
     scene = Scene()
-    assert scene.ask(UNKNOWN, 4) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, NOTHING)
-    assert scene.ask(NOTHING, 4) == (ErrorCode.NONE, -1)
-    assert scene.ask(NOTHING, 4) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 4)
+    assert scene.send_routed_append(UNKNOWN, 4) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, NOTHING)
+    assert scene.send_routed_append(NOTHING, 4) == (ErrorCode.NONE, -1)
+    assert scene.send_routed_append(NOTHING, 4) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 4)
 
 
 def test_a_deposed_leader_of_the_source_is_rejected() -> None:
@@ -126,8 +126,8 @@ def test_a_deposed_leader_of_the_source_is_rejected() -> None:
         partition=lambda tp: source if tp == TopicPartition(SOURCE, 0) else partition(tp), topics=image.topics
     )
     scene.harness.replica_manager.image = fenced
-    assert scene.ask(NOTHING, 4)[0] == ErrorCode.FENCED_LEADER_EPOCH
-    assert scene.ask(NOTHING, 4, epoch=4)[0] == ErrorCode.NONE
+    assert scene.send_routed_append(NOTHING, 4)[0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert scene.send_routed_append(NOTHING, 4, epoch=4)[0] == ErrorCode.NONE
 
 
 def test_unreadable_requests_and_answers() -> None:

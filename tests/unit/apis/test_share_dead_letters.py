@@ -68,11 +68,11 @@ class Writer:
         done(error, last, self.now)
         return offsets, expected
 
-    def stored(self) -> None:
+    def end_write(self) -> None:
         self.core.end_write()
 
 
-def failed(first: int, last: int, deliveries: int = 1) -> StateBatch:
+def archiving_batch(first: int, last: int, deliveries: int = 1) -> StateBatch:
     return StateBatch(first, last, RecordState.ARCHIVING, deliveries)
 
 
@@ -80,21 +80,21 @@ CONFLICT = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_leader_asks_for_the_last_number_and_then_writes_each_dead_letter_one_time() -> None:
-    w = Writer(failed(0, 1), failed(2, 2, 5))
+    w = Writer(archiving_batch(0, 1), archiving_batch(2, 2, 5))
     w.go()
     w.go()
     assert len(w.sent) == 1 and w.sent[0][0] == TARGET, "one batch at a time"
     assert w.respond(CONFLICT, 6) == ([0, 1], UNKNOWN)
     assert w.respond() == ([0, 1], 6)
     assert w.core.start == 2 and w.writer.written == 2 and not w.sent, "the state is stored first"
-    w.stored()
+    w.end_write()
     w.go()
     assert w.respond() == ([2], 8)
     assert (w.core.start, w.core.archiving) == (3, 0)
 
 
 def test_a_request_that_was_written_without_a_response_is_not_written_again() -> None:
-    w = Writer(failed(0, 1))
+    w = Writer(archiving_batch(0, 1))
     w.go()
     w.respond(CONFLICT, NOTHING)
     w.respond(ErrorCode.NETWORK_EXCEPTION)
@@ -106,14 +106,14 @@ def test_a_request_that_was_written_without_a_response_is_not_written_again() ->
 
 
 def test_a_number_of_an_earlier_leader_does_not_count_as_a_written_batch() -> None:
-    w = Writer(failed(0, 1))
+    w = Writer(archiving_batch(0, 1))
     w.go()
     w.respond(CONFLICT, 1)
     assert w.core.start == 0 and w.respond()[1] == 1
 
 
 def test_the_pause_grows_while_the_topic_is_unavailable() -> None:
-    w = Writer(failed(0, 0))
+    w = Writer(archiving_batch(0, 0))
     w.go()
     w.respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     for pause in (RETRY_MS, 2 * RETRY_MS):
@@ -127,7 +127,7 @@ def test_the_pause_grows_while_the_topic_is_unavailable() -> None:
 
 
 def test_dead_letters_have_the_records_if_the_group_copies_them() -> None:
-    w = Writer(failed(2, 3), copy=True)
+    w = Writer(archiving_batch(2, 3), copy=True)
     w.go()
     _, records, _, _ = w.sent[0]
     assert [r.value for r in records] == [b"v", b"v"]
@@ -135,7 +135,7 @@ def test_dead_letters_have_the_records_if_the_group_copies_them() -> None:
 
 def test_a_new_leader_copies_a_record_when_its_high_watermark_has_passed_it() -> None:
     """Seed 8 of share-letters: the dead letter had no key and no value, although the log had the record."""
-    w = Writer(failed(2, 3), copy=True)
+    w = Writer(archiving_batch(2, 3), copy=True)
     w.shared.replica.core.high_watermark = 3
     w.go()
     assert not w.sent
@@ -145,13 +145,13 @@ def test_a_new_leader_copies_a_record_when_its_high_watermark_has_passed_it() ->
 
 
 def test_a_record_that_the_log_lost_has_a_dead_letter_without_it() -> None:
-    w = Writer(failed(10, 10), copy=True)
+    w = Writer(archiving_batch(10, 10), copy=True)
     w.go()
     assert [r.value for r in w.sent[0][1]] == [None]
 
 
 def test_a_record_that_is_too_large_has_a_dead_letter_without_it() -> None:
-    w = Writer(failed(0, 1), copy=True)
+    w = Writer(archiving_batch(0, 1), copy=True)
     w.go()
     w.respond(CONFLICT, NOTHING)
     assert w.respond(ErrorCode.MESSAGE_TOO_LARGE)[0] == [0, 1]
@@ -162,7 +162,7 @@ def test_a_record_that_is_too_large_has_a_dead_letter_without_it() -> None:
 
 
 def test_a_rejected_dead_letter_does_not_stop_the_group() -> None:
-    w = Writer(failed(0, 1))
+    w = Writer(archiving_batch(0, 1))
     w.go()
     w.respond(ErrorCode.INVALID_RECORD)
     assert w.core.start == 2 and w.writer.unwritten == 2 and w.shared.letters.problem is UnwritableReason.REJECTED
@@ -170,7 +170,7 @@ def test_a_rejected_dead_letter_does_not_stop_the_group() -> None:
 
 @pytest.mark.parametrize("cause", list(UnwritableReason))
 def test_a_topic_that_cannot_take_dead_letters_does_not_stop_the_group(cause: UnwritableReason) -> None:
-    w = Writer(failed(0, 1))
+    w = Writer(archiving_batch(0, 1))
     if cause is UnwritableReason.DISABLED:
         w.config = ShareGroupConfig()
     elif cause is UnwritableReason.NAME:
@@ -188,7 +188,7 @@ def test_a_topic_that_cannot_take_dead_letters_does_not_stop_the_group(cause: Un
 
 
 def test_a_response_to_a_deposed_leader_changes_nothing() -> None:
-    w = Writer(failed(0, 1))
+    w = Writer(archiving_batch(0, 1))
     w.go()
     w.led = False
     w.respond()
@@ -196,18 +196,18 @@ def test_a_response_to_a_deposed_leader_changes_nothing() -> None:
 
 
 def test_dead_letters_are_counted_by_group_and_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    w = Writer(failed(0, 1), failed(2, 2, 5))
+    w = Writer(archiving_batch(0, 1), archiving_batch(2, 2, 5))
     w.go()
     w.respond(CONFLICT, 6)
     w.respond()
-    w.stored()
+    w.end_write()
     w.takes = False
     w.go()
     (counts,) = w.writer.counts.values()
     assert list(w.writer.counts) == [("workers", "tasks")]
     assert (counts.written, counts.unwritten, counts.reason) == (2, 1, UnwritableReason.NOT_ENABLED)
     monkeypatch.setattr("brokerd.apis.share_dead_letters.COUNTED_MAX", 0)
-    full = Writer(failed(0, 0))
+    full = Writer(archiving_batch(0, 0))
     full.takes = False
     full.go()
     assert full.writer.unwritten == 1 and not full.writer.counts

@@ -36,7 +36,7 @@ class Client:
         self.ended: Callable[[], None] = lambda: None
 
     def send(self, key: ApiKey, body: Any) -> Any:
-        def ends(ended: Callable[[], None]) -> None:
+        def on_send(ended: Callable[[], None]) -> None:
             self.ended = ended
 
         request: Any = SimpleNamespace(
@@ -50,7 +50,7 @@ class Client:
             abandoned=False,
             traffic=self.traffic,
             owner=None,
-            when_disconnected=ends,
+            when_disconnected=on_send,
             attempt=lambda work: work(),
             block=lambda **more: None,
         )
@@ -100,7 +100,7 @@ class Scene(memory.Scene):
             bytes_max=1 << 20,
         )
 
-    def written(self, count: int) -> None:
+    def write_records(self, count: int) -> None:
         self.log.write(count)
         self.replica.core.high_watermark = self.log.end_offset
 
@@ -111,23 +111,23 @@ def part_of(response: Any) -> Any:
     return part
 
 
-def acquired(response: Any) -> list[tuple[int, int, int]]:
+def acquired_ranges(response: Any) -> list[tuple[int, int, int]]:
     return [(a.first_offset, a.last_offset, a.delivery_count) for a in part_of(response).acquired_records]
 
 
 def test_records_are_fetched_and_acknowledged_with_the_next_fetch() -> None:
     scene = Scene()
     client = Client(scene)
-    scene.written(10)
+    scene.write_records(10)
     first = client.fetch(0)
-    assert acquired(first) == [(0, 9, 1)] and first.acquisition_lock_timeout_ms == 30_000
+    assert acquired_ranges(first) == [(0, 9, 1)] and first.acquisition_lock_timeout_ms == 30_000
     assert scene.replica.sent_bytes == [len(part_of(first).records), 0] and scene.replica.sent_bytes[0] > 0
     assert client.traffic.fetched is not None
     assert client.traffic.fetched.bytes == {scene.replica.topic: scene.replica.sent_bytes[0]}
     assert client.fetch(1, (0, 9, ACCEPT)) is None, "the acknowledgement is not durable yet"
     scene.writes[0][1](0)
     (response,) = client.responses[1:]
-    assert (part_of(response).acknowledge_error_code, acquired(response)) == (0, [])
+    assert (part_of(response).acknowledge_error_code, acquired_ranges(response)) == (0, [])
 
 
 def test_a_fetch_waits_for_records() -> None:
@@ -135,9 +135,9 @@ def test_a_fetch_waits_for_records() -> None:
     client = Client(scene)
     scene.replica.core.high_watermark = 0
     assert client.fetch(0, wait_ms=500) is None
-    scene.written(3)
+    scene.write_records(3)
     scene.replica_manager.purgatory.check("hw")
-    assert acquired(client.responses[0]) == [(0, 2, 1)]
+    assert acquired_ranges(client.responses[0]) == [(0, 2, 1)]
     assert client.fetch(1, wait_ms=500) is None
     scene.replica_manager.purgatory.expire(1_000_500)
     assert client.responses[1].responses == []
@@ -146,31 +146,31 @@ def test_a_fetch_waits_for_records() -> None:
 def test_a_disconnected_member_gives_its_records_back() -> None:
     scene = Scene()
     first, second = Client(scene, "a"), Client(scene, "b")
-    scene.written(5)
+    scene.write_records(5)
     first.fetch(0)
     assert second.fetch(0, wait_ms=500) is None
     first.ended()
-    assert acquired(second.responses[0]) == [(0, 4, 1)]
+    assert acquired_ranges(second.responses[0]) == [(0, 4, 1)]
     assert first.fetch(1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
 def test_the_last_request_of_a_session_releases_what_is_not_acknowledged() -> None:
     scene = Scene()
     client, other = Client(scene, "a"), Client(scene, "b")
-    scene.written(5)
+    scene.write_records(5)
     client.fetch(0)
     client.acknowledge(-1, (0, 1, ACCEPT))
     while scene.writes:
         scene.writes.pop(0)[1](0)
     assert part_of(client.responses[1]).error_code == 0
-    assert acquired(other.fetch(0)) == [(2, 4, 1)]
+    assert acquired_ranges(other.fetch(0)) == [(2, 4, 1)]
     assert client.acknowledge(1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
 def test_session_epochs_are_checked() -> None:
     scene = Scene(sessions_max=1)
     client = Client(scene)
-    scene.written(1)
+    scene.write_records(1)
     assert client.fetch(1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
     client.fetch(0)
     assert client.fetch(2).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
@@ -190,7 +190,7 @@ def test_invalid_requests_are_rejected(more: dict[str, Any]) -> None:
 def test_a_renewal_needs_its_flag_and_extends_the_lock() -> None:
     scene = Scene()
     client = Client(scene)
-    scene.written(5)
+    scene.write_records(5)
     client.fetch(0)
     assert client.fetch(1, (0, 4, RENEW)).error_code == ErrorCode.INVALID_REQUEST
     response = client.acknowledge(1, (0, 4, RENEW), is_renew_ack=True)

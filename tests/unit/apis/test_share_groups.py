@@ -21,7 +21,7 @@ class Api:
         image: Any = SimpleNamespace(topics={A: SimpleNamespace(name="a")})
         self.api = ShareGroupsApi(self.scene.groups, lambda: image, auth)
 
-    def ask(self, body: Any) -> Any:
+    def call_api(self, body: Any) -> Any:
         responses: list[Any] = []
         request: Any = SimpleNamespace(body=body, reply=responses.append, client_id="c", client_host="h")
         call = self.api.heartbeat if isinstance(body, m.ShareGroupHeartbeatRequest) else self.api.describe
@@ -30,7 +30,7 @@ class Api:
 
     def beat(self, epoch: int, **more: Any) -> Any:
         fields = {"group_id": "g", "member_id": "m", "subscribed_topic_names": ["a"] if epoch == 0 else None, **more}
-        return self.ask(m.ShareGroupHeartbeatRequest(member_epoch=epoch, **fields))
+        return self.call_api(m.ShareGroupHeartbeatRequest(member_epoch=epoch, **fields))
 
 
 def test_a_member_joins_is_described_and_leaves() -> None:
@@ -38,7 +38,7 @@ def test_a_member_joins_is_described_and_leaves() -> None:
     assert api.beat(0).member_epoch == 1
     found = api.beat(1)
     assert [(t.topic_id, t.partitions) for t in found.assignment.topic_partitions] == [(A, [0, 1, 2, 3])]
-    (group,) = api.ask(m.ShareGroupDescribeRequest(group_ids=["g"], include_authorized_operations=False)).groups
+    (group,) = api.call_api(m.ShareGroupDescribeRequest(group_ids=["g"], include_authorized_operations=False)).groups
     (member,) = group.members
     assert (group.group_state, group.assignor_name, member.member_id, member.client_host) == (
         "Stable",
@@ -69,7 +69,7 @@ def test_invalid_requests_are_rejected(more: dict[str, Any]) -> None:
 def test_errors_of_the_group_are_passed_on() -> None:
     api = Api()
     assert api.beat(5).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    (group,) = api.ask(m.ShareGroupDescribeRequest(group_ids=["g"])).groups
+    (group,) = api.call_api(m.ShareGroupDescribeRequest(group_ids=["g"])).groups
     assert group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -82,5 +82,5 @@ def test_acls_of_group_and_topics_apply() -> None:
     no_topic: Any = SimpleNamespace(authorize=lambda *a: True, partition_by_authorized=split)
     api = Api(no_topic)
     assert api.beat(0).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    (group,) = api.ask(m.ShareGroupDescribeRequest(group_ids=["g"])).groups
+    (group,) = api.call_api(m.ShareGroupDescribeRequest(group_ids=["g"])).groups
     assert group.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED

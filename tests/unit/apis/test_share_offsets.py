@@ -47,20 +47,20 @@ class Api:
         part = r.ListOffsetsPartitionResponse(partition_index=0, error_code=0, offset=50)
         done(r(topics=[r.ListOffsetsTopicResponse(name="a", partitions=[part])]))
 
-    def ask(self, body: Any) -> Any:
+    def call_api(self, body: Any) -> Any:
         responses: list[Any] = []
         request: Any = SimpleNamespace(body=body, reply=responses.append)
         name = type(body).__name__.split("Share")[0].lower()
         getattr(self.api, name)(request)
         return responses[0]
 
-    def described(self, topics: Any = None) -> Any:
+    def describe_offsets(self, topics: Any = None) -> Any:
         q = m.DescribeShareGroupOffsetsRequest
         group = q.DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=topics)
-        return self.ask(q(groups=[group])).groups[0]
+        return self.call_api(q(groups=[group])).groups[0]
 
-    def empty(self) -> None:
-        found = self.scene.settle("m")
+    def empty_group(self) -> None:
+        found = self.scene.join_and_heartbeat("m")
         self.scene.share_beat("m", -1)
         assert found.assigned
 
@@ -81,26 +81,26 @@ def delete(*names: str) -> m.DeleteShareGroupOffsetsRequest:
 
 def test_start_offsets_and_lag_are_described() -> None:
     api = Api()
-    assert api.described().error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    api.empty()
-    (topic,) = api.described().topics
+    assert api.describe_offsets().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    api.empty_group()
+    (topic,) = api.describe_offsets().topics
     assert {(p.start_offset, p.leader_epoch, p.lag, p.error_code) for p in topic.partitions} == {(10, 4, 38, 0)}
     assert len(topic.partitions) == 4
     t = m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic
-    known, unread, missing = api.described([t("a", [1]), t("b", [0]), t("none", [0])]).topics
+    known, unread, missing = api.describe_offsets([t("a", [1]), t("b", [0]), t("none", [0])]).topics
     assert known.partitions[0].start_offset == 10
     assert (unread.partitions[0].start_offset, unread.partitions[0].error_code) == (-1, 0)
     assert missing.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     api.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert api.described().topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert api.describe_offsets().topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_offsets_are_altered_in_a_new_state_epoch() -> None:
     api = Api()
-    assert api.ask(alter(("a", 0, 5))).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    api.empty()
+    assert api.call_api(alter(("a", 0, 5))).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    api.empty_group()
     before = api.scene.share_group.epoch
-    response = api.ask(alter(("a", 0, 5), ("b", 1, 6), ("none", 0, 1)))
+    response = api.call_api(alter(("a", 0, 5), ("b", 1, 6), ("none", 0, 1)))
     assert [p.error_code for t in response.responses for p in t.partitions] == [
         0,
         0,
@@ -113,21 +113,21 @@ def test_offsets_are_altered_in_a_new_state_epoch() -> None:
 
 def test_offsets_of_a_group_with_members_are_not_changed() -> None:
     api = Api()
-    api.scene.settle("m")
-    assert api.ask(alter(("a", 0, 5))).error_code == ErrorCode.NON_EMPTY_GROUP
-    rejected = api.ask(delete("a"))
+    api.scene.join_and_heartbeat("m")
+    assert api.call_api(alter(("a", 0, 5))).error_code == ErrorCode.NON_EMPTY_GROUP
+    rejected = api.call_api(delete("a"))
     assert rejected.error_code == ErrorCode.NON_EMPTY_GROUP and "members" in rejected.error_message
     assert api.initialized == []
 
 
 def test_offsets_are_deleted_by_topic() -> None:
     api = Api()
-    api.empty()
+    api.empty_group()
     api.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert [t.error_code for t in api.ask(delete("a")).responses] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert [t.error_code for t in api.call_api(delete("a")).responses] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert api.scene.share_group.state_partitions.initialized
     api.error = 0
-    response = api.ask(delete("a", "b"))
+    response = api.call_api(delete("a", "b"))
     assert {t.topic_name: t.error_code for t in response.responses} == {
         "b": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "a": 0,
@@ -137,7 +137,7 @@ def test_offsets_are_deleted_by_topic() -> None:
 
 def test_all_state_of_a_group_is_deleted_before_the_group() -> None:
     api = Api()
-    api.empty()
+    api.empty_group()
     errors: list[int] = []
     api.error = ErrorCode.NETWORK_EXCEPTION
     api.api.delete_all(api.scene.share_group, errors.append)

@@ -15,7 +15,7 @@ from brokerd.wire.errors import ErrorCode
 from tests.unit.coordinator.share_state.test_coordinator import Scene, T
 
 
-def ask(scene: Scene, call: str, body: Any, auth: Any = ALLOW_ALL) -> Any:
+def call_api(scene: Scene, call: str, body: Any, auth: Any = ALLOW_ALL) -> Any:
     responses: list[Any] = []
     request: Any = SimpleNamespace(body=body, reply=responses.append, header=SimpleNamespace(api_version=0))
     getattr(ShareStateApi(scene.coordinator, auth), call)(request)
@@ -34,34 +34,34 @@ def initialize(*topics: UUID) -> m.InitializeShareGroupStateRequest:
 
 def test_state_is_initialized_written_read_summarized_and_deleted() -> None:
     scene = Scene()
-    assert [p.error_code for p in parts(ask(scene, "initialize", initialize(T)))] == [0, 0]
+    assert [p.error_code for p in parts(call_api(scene, "initialize", initialize(T)))] == [0, 0]
     w = m.WriteShareGroupStateRequest
     batch = w.StateBatch(first_offset=9, last_offset=9, delivery_state=2, delivery_count=1)
     part = w.PartitionData(
         partition=0, state_epoch=1, leader_epoch=3, start_offset=8, delivery_complete_count=1, state_batches=[batch]
     )
-    written = ask(scene, "write", w(group_id="g", topics=[w.WriteStateData(topic_id=T, partitions=[part])]))
+    written = call_api(scene, "write", w(group_id="g", topics=[w.WriteStateData(topic_id=T, partitions=[part])]))
     assert [p.error_code for p in parts(written)] == [0]
     r = m.ReadShareGroupStateRequest
     read = r(
         group_id="g", topics=[r.ReadStateData(topic_id=T, partitions=[r.PartitionData(partition=0, leader_epoch=3)])]
     )
-    (found,) = parts(ask(scene, "read", read))
+    (found,) = parts(call_api(scene, "read", read))
     assert (found.state_epoch, found.start_offset, found.error_code) == (1, 8, 0)
     assert [(b.first_offset, b.delivery_state, b.delivery_count) for b in found.state_batches] == [(9, 2, 1)]
     s = m.ReadShareGroupStateSummaryRequest
     body = s(group_id="g", topics=[s.ReadStateSummaryData(topic_id=T, partitions=[s.PartitionData(partition=0)])])
-    (short,) = parts(ask(scene, "summary", body))
+    (short,) = parts(call_api(scene, "summary", body))
     assert (short.start_offset, short.leader_epoch, short.delivery_complete_count) == (8, 3, 1)
     d = m.DeleteShareGroupStateRequest
     gone = d(group_id="g", topics=[d.DeleteStateData(topic_id=T, partitions=[d.PartitionData(partition=0)])])
-    assert [p.error_code for p in parts(ask(scene, "delete", gone))] == [0]
-    assert parts(ask(scene, "summary", body))[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [p.error_code for p in parts(call_api(scene, "delete", gone))] == [0]
+    assert parts(call_api(scene, "summary", body))[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_each_partition_has_its_own_error() -> None:
     scene = Scene()
-    response = ask(scene, "initialize", initialize(T, UUID(int=9)))
+    response = call_api(scene, "initialize", initialize(T, UUID(int=9)))
     assert [[p.error_code for p in t.partitions] for t in response.results] == [
         [0, 0],
         [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2,
@@ -72,12 +72,12 @@ def test_each_partition_has_its_own_error() -> None:
 def test_only_brokers_are_authorized(call: str) -> None:
     auth: Any = SimpleNamespace(authorize=lambda request, operation, resource: False)
     body: Any = initialize(T)
-    response = ask(Scene(), call, body, auth)
+    response = call_api(Scene(), call, body, auth)
     assert {p.error_code for p in parts(response)} == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
-    assert ask(Scene(), call, SimpleNamespace(group_id="g", topics=[])).results == []
+    assert call_api(Scene(), call, SimpleNamespace(group_id="g", topics=[])).results == []
 
 
 def test_a_request_without_a_group_is_invalid() -> None:
     body = initialize(T)
     body.group_id = ""
-    assert {p.error_code for p in parts(ask(Scene(), "initialize", body))} == {ErrorCode.INVALID_REQUEST}
+    assert {p.error_code for p in parts(call_api(Scene(), "initialize", body))} == {ErrorCode.INVALID_REQUEST}

@@ -44,7 +44,7 @@ def send_request(it: Image, *names: str, limit: int = 2_000, after: tuple[str, i
     return reported[0]  # type: ignore[no-any-return]
 
 
-def shown(reported: Response) -> list[tuple[str | None, list[int]]]:
+def topics_with_partitions(reported: Response) -> list[tuple[str | None, list[int]]]:
     return [(t.name, [p.partition_index for p in t.partitions]) for t in reported.topics]
 
 
@@ -54,7 +54,7 @@ def test_pages_are_contiguous_without_repetition(limit: int) -> None:
     after, found = None, []
     for _ in range(20):
         reported = send_request(it, limit=limit, after=after)
-        page = [(name, i) for name, indexes in shown(reported) for i in indexes]
+        page = [(name, i) for name, indexes in topics_with_partitions(reported) for i in indexes]
         assert len(page) <= limit
         found += page
         if reported.next_cursor is None:
@@ -69,7 +69,7 @@ def test_requested_topics_are_returned_once_in_order_and_unknown_ones_have_an_er
 
 
 def test_a_topic_deleted_since_the_last_page_is_skipped() -> None:
-    assert shown(send_request(image(a=1, c=2), after=("b", 7))) == [("c", [0, 1])]
+    assert topics_with_partitions(send_request(image(a=1, c=2), after=("b", 7))) == [("c", [0, 1])]
 
 
 def test_no_response_exceeds_the_partition_limit() -> None:

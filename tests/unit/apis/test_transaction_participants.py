@@ -19,7 +19,7 @@ def test_markers_are_written_by_brokers() -> None:
     assert result.producer_id == 5 and broker.log.end_offset == 0
 
 
-def committed(rules: list[str], *names: str) -> dict[str, int]:
+def commit_offsets(rules: list[str], *names: str) -> dict[str, int]:
     """The errors of an offset commit in a transaction, with a group coordinator that is loading."""
     groups = UnusedComponent(
         "groups", partition_count=lambda topic: 1, metadata_bytes_max=100, find=lambda group_id: (0, None, LOADING)
@@ -42,7 +42,7 @@ def committed(rules: list[str], *names: str) -> dict[str, int]:
     ],
 )
 def test_committing_offsets_in_a_transaction_needs_permission(rules: list[str], errors: dict[str, int]) -> None:
-    assert committed(rules, "t", "u") == errors
+    assert commit_offsets(rules, "t", "u") == errors
 
 
 @pytest.mark.parametrize("rules", [["read group g"], [WRITE_X]])

@@ -61,7 +61,7 @@ def test_a_producer_id_needs_the_transactional_id_or_the_permission_to_write_any
     assert len(recorder.events) == (error == LOADING)
 
 
-def added(*topics: str) -> m.AddPartitionsToTxnRequest:
+def add_partitions_request(*topics: str) -> m.AddPartitionsToTxnRequest:
     r = m.AddPartitionsToTxnRequest
     return r(
         v3_and_below_transactional_id="x",
@@ -80,14 +80,14 @@ def added(*topics: str) -> m.AddPartitionsToTxnRequest:
 )
 def test_all_partitions_are_added_to_a_transaction_or_none(rules: list[str], errors: dict[str, int]) -> None:
     broker, recorder = broker_with(*rules)
-    response = broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t", "u"))
+    response = broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, add_partitions_request("t", "u"))
     found = {t.name: t.results_by_partition[0].partition_error_code for t in response.results_by_topic_v3_and_below}
     assert found == errors and not recorder.events
 
 
 def test_an_authorized_client_adds_partitions() -> None:
     broker, recorder = broker_with(WRITE_X, "write topic t")
-    broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t"))
+    broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, add_partitions_request("t"))
     assert len(recorder.events) == 1
 
 

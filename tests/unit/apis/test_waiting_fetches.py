@@ -17,11 +17,11 @@ class Scene(Client):
         self.requested = 0
         enough = self.api._reader.enough
 
-        def counted(*given: Any) -> bool:
+        def count_request(*given: Any) -> bool:
             self.requested += 1
             return enough(*given)
 
-        self.api._reader.enough = counted  # type: ignore[method-assign]
+        self.api._reader.enough = count_request  # type: ignore[method-assign]
 
     def fetch(
         self, *, min_bytes: int = 1, offset: int = 0, follower: Any = None, principal: str = "User:ANONYMOUS"
@@ -66,7 +66,7 @@ def test_a_hundred_waiting_fetches_for_a_gigabyte_do_not_slow_appends_and_time_o
     scene.requested = 0
     scene.append(0, count=100, size=100)
     assert scene.requested == 0
-    scene.passes(500)
+    scene.advance(500)
     assert all(len(a) == 1 and a[0].responses[0].partitions[0].records for a in responses), "what there is by then"
 
 
@@ -100,7 +100,7 @@ def test_a_fetch_above_the_limit_waits_for_its_time_out_and_followers_do_not_cou
     scene.fetch(offset=1, follower=FOLLOWER)  # now it is replicated
     assert [len(a) for a in clients] == [1, 1, 0]
     assert len(other) == 1
-    scene.passes(500)
+    scene.advance(500)
     assert len(clients[2]) == 1 and clients[2][0].responses[0].partitions[0].records
     assert not scene.api._waiting.by_principal
 

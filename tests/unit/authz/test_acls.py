@@ -25,7 +25,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("acls", "requested", "result", "because"), CASES, ids=[f"{a or 'nothing'} / {q}" for a, q, _, _ in CASES]
 )
-def test_a_written_case(acls: str, requested: str, result: str, because: str) -> None:
+def test_a_case_of_the_document(acls: str, requested: str, result: str, because: str) -> None:
     found = re.fullmatch(r"(\w+) (?:any (\w+)|(\w+) (\S+))(?: as (\S+))?( if no ACL is found)?", requested)
     assert found is not None
     all_of_them = Acls([parse(a) for a in acls.split(";") if a.strip()], ["User:root"], bool(found[6]))
@@ -94,11 +94,11 @@ def test_a_decision_has_its_reason_and_the_matching_acl() -> None:
     allow, deny = parse("allow User:alice * read topic t*"), parse("deny User:* 10.0.0.9 all topic t")
     acls = Acls([allow, deny], ["User:root"])
 
-    def explained(who: str, host: str, name: str) -> tuple[bool, DecisionReason, AclEntry | None]:
+    def explain_describe(who: str, host: str, name: str) -> tuple[bool, DecisionReason, AclEntry | None]:
         return acls.explain(who, host, Operation.DESCRIBE, Resource.TOPIC, name)
 
-    assert explained("User:root", "10.0.0.9", "t") == (True, DecisionReason.SUPER_USER, None)
-    assert explained("User:alice", "10.0.0.9", "t") == (False, DecisionReason.DENIED_BY_ACL, deny)
-    assert explained("User:alice", "10.0.0.1", "t") == (True, DecisionReason.ALLOWED_BY_ACL, allow)
-    assert explained("User:bob", "10.0.0.1", "t") == (False, DecisionReason.NO_MATCHING_ACL, None)
-    assert explained("User:alice", "10.0.0.1", "x") == (False, DecisionReason.NO_ACL_OF_RESOURCE, None)
+    assert explain_describe("User:root", "10.0.0.9", "t") == (True, DecisionReason.SUPER_USER, None)
+    assert explain_describe("User:alice", "10.0.0.9", "t") == (False, DecisionReason.DENIED_BY_ACL, deny)
+    assert explain_describe("User:alice", "10.0.0.1", "t") == (True, DecisionReason.ALLOWED_BY_ACL, allow)
+    assert explain_describe("User:bob", "10.0.0.1", "t") == (False, DecisionReason.NO_MATCHING_ACL, None)
+    assert explain_describe("User:alice", "10.0.0.1", "x") == (False, DecisionReason.NO_ACL_OF_RESOURCE, None)

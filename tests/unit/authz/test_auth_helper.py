@@ -77,14 +77,14 @@ def test_topics_named_by_id_are_authorized_by_their_names() -> None:
     broker = Broker()
     ids = (TP.topic_id, UUID(int=99))
 
-    def sent() -> dict[UUID, int]:
+    def produce_errors() -> dict[UUID, int]:
         reported = respond(broker.send(ApiKey.PRODUCE, 13, produce_request(*ids)), ApiKey.PRODUCE, 13)
         return {t.topic_id: t.partition_responses[0].error_code for t in reported.responses}
 
     unknown = ErrorCode.UNKNOWN_TOPIC_ID
-    assert sent() == {ids[0]: ErrorCode.TOPIC_AUTHORIZATION_FAILED, ids[1]: unknown}
+    assert produce_errors() == {ids[0]: ErrorCode.TOPIC_AUTHORIZATION_FAILED, ids[1]: unknown}
     broker.set_acl("k", "allow User:alice * write topic t")
-    assert sent() == {ids[0]: 0, ids[1]: unknown}
+    assert produce_errors() == {ids[0]: 0, ids[1]: unknown}
 
 
 def test_a_fetch_with_an_unauthorized_topic_is_answered_without_waiting() -> None:

@@ -46,7 +46,7 @@ def test_each_resource_is_described_or_has_its_own_error(rules: list[str], autho
         assert bool(r.configs) == fine
 
 
-def altered(key: ApiKey, *names: str) -> Any:
+def alter_config_request(key: ApiKey, *names: str) -> Any:
     if key == ApiKey.ALTER_CONFIGS:
         old = m.AlterConfigsRequest
         return old([old.AlterConfigsResource(RESOURCES[n], n, []) for n in names])
@@ -68,7 +68,7 @@ def altered(key: ApiKey, *names: str) -> Any:
 def test_only_authorized_resources_are_altered(key: ApiKey, rule: str, forwarded: list[type]) -> None:
     broker = Broker()
     broker.allow(rule)
-    connection = broker.send(key, 1, altered(key, "t", "u", "1", "g"))
+    connection = broker.send(key, 1, alter_config_request(key, "t", "u", "1", "g"))
     assert [type(p) for p in broker.forwarded] == forwarded
     assert [len(p.items) for p in broker.forwarded] == [1] * len(forwarded)  # type: ignore[union-attr]
     assert (connection.parts is None) == bool(forwarded)  # the response waits for the controller

@@ -108,8 +108,8 @@ SEEDS = 25
 class KnownIds(Generator):
     """Topic ids are those of an existing topic."""
 
-    def one(self, cls: type, kind: str, version: int) -> Any:
-        return TP.topic_id if kind == "uuid" else super().one(cls, kind, version)
+    def value_of(self, cls: type, kind: str, version: int) -> Any:
+        return TP.topic_id if kind == "uuid" else super().value_of(cls, kind, version)
 
 
 def request(key: ApiKey, version: int, seed: int) -> Any:

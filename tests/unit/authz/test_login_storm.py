@@ -34,32 +34,34 @@ class Clients:
         self.server, self.authenticated, self.retries = server, 0, 0
         for _ in range(count):
             peer = server.peer(mechanism)
-            server.send_request(peer, lambda frame, peer=peer: self._received(peer, frame))  # type: ignore[misc]
+            server.send_request(peer, lambda frame, peer=peer: self._on_response(peer, frame))  # type: ignore[misc]
 
-    def _received(self, peer: object, frame: memoryview | None) -> None:
+    def _on_response(self, peer: object, frame: memoryview | None) -> None:
         if frame is not None:
             self.authenticated += 1
             return
         self.retries += 1
-        self.server.loop.call_later(20, lambda now: self.server.send_request(peer, lambda f: self._received(peer, f)))  # type: ignore[arg-type]
+        self.server.loop.call_later(
+            20, lambda now: self.server.send_request(peer, lambda f: self._on_response(peer, f))
+        )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", KEPT])
 def test_many_clients_with_correct_passwords_log_in_at_the_same_time(server: SaslServer, mechanism: str) -> None:
     clients = Clients(server, mechanism)
-    server.until(lambda: clients.authenticated == CLIENTS, TURNS_MAX, "all clients to get in")
+    server.run_until(lambda: clients.authenticated == CLIENTS, TURNS_MAX, "all clients to get in")
     assert (server.authenticator.failed, clients.retries) == (0, 0), "(rejected, closed)"
 
 
 def test_the_login_of_a_broker_does_not_wait_for_clients() -> None:
     server = SaslServer(Loop(), iterations=SLOW)
     clients = Clients(server, "PLAIN", FEW)
-    server.until(lambda: server.authenticator.checks("CLIENTS").waiting > FEW // 2, TURNS_MAX, "a full queue")
+    server.run_until(lambda: server.authenticator.checks("CLIENTS").waiting > FEW // 2, TURNS_MAX, "a full queue")
     completed: list[int] = []
     server.send_request(server.peer("PLAIN", "BROKERS"), lambda frame: completed.append(clients.authenticated))
-    server.until(lambda: bool(completed), TURNS_MAX, "the broker's login")
+    server.run_until(lambda: bool(completed), TURNS_MAX, "the broker's login")
     assert completed[0] < FEW
-    server.until(lambda: clients.authenticated == FEW, TURNS_MAX, "all clients to get in")
+    server.run_until(lambda: clients.authenticated == FEW, TURNS_MAX, "all clients to get in")
     server.close()
 
 
@@ -71,14 +73,16 @@ def test_wrong_passwords_from_one_address_do_not_delay_others(monkeypatch: pytes
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_MAX", 60)
     attackers = [UnauthenticatedClient(server, "127.0.0.2", "wrong") for _ in range(40)]
 
-    def attacked(until: Callable[[], bool]) -> bool:
+    def attack_until(until: Callable[[], bool]) -> bool:
         for attacker in attackers:
             attacker.again_if_closed()
         return until()
 
-    server.until(lambda: attacked(lambda: server.authenticator.dropped > 20), TURNS_MAX, "a queue that is full")
+    server.run_until(lambda: attack_until(lambda: server.authenticator.dropped > 20), TURNS_MAX, "a queue that is full")
     clients = Clients(server, "PLAIN", 10)
-    server.until(lambda: attacked(lambda: clients.authenticated == 10), TURNS_MAX, "ten clients of another address")
+    server.run_until(
+        lambda: attack_until(lambda: clients.authenticated == 10), TURNS_MAX, "ten clients of another address"
+    )
     assert clients.retries == 0, "a client was closed in place of the address that fills the queue"
     for attacker in attackers:
         attacker.close()
@@ -90,9 +94,9 @@ def test_idle_connections_of_one_address_do_not_block_others(
 ) -> None:
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_MAX", 60)
     silent = [socket.create_connection(_address(server), source_address=("127.0.0.2", 0)) for _ in range(60)]
-    server.until(lambda: _seen(server) == 60, TURNS_MAX, "60 silent connections")
+    server.run_until(lambda: connection_count(server) == 60, TURNS_MAX, "60 silent connections")
     clients = Clients(server, "PLAIN", 25)
-    server.until(lambda: clients.authenticated == 25, TURNS_MAX, "25 clients of another address")
+    server.run_until(lambda: clients.authenticated == 25, TURNS_MAX, "25 clients of another address")
     assert clients.retries == 0
     for sock in silent:
         sock.close()
@@ -106,9 +110,9 @@ def test_an_idle_connection_is_closed_before_one_with_a_queued_login(
     held: list[object] = []
     monkeypatch.setattr(server.authenticator.checks("CLIENTS")._runner, "submit", lambda *job: held.append(job))
     clients = Clients(server, "PLAIN", 1)
-    server.until(lambda: bool(held), TURNS_MAX, "the client's check")
+    server.run_until(lambda: bool(held), TURNS_MAX, "the client's check")
     silent = [socket.create_connection(_address(server)) for _ in range(40)]
-    server.until(lambda: len(server.accepted) == 1 and _seen(server) == 12, TURNS_MAX, "the limit")
+    server.run_until(lambda: len(server.accepted) == 1 and connection_count(server) == 12, TURNS_MAX, "the limit")
     for _ in range(50):
         server.run_iteration()
     assert clients.retries == 0
@@ -116,7 +120,7 @@ def test_an_idle_connection_is_closed_before_one_with_a_queued_login(
         sock.close()
 
 
-def _seen(server: SaslServer) -> int:
+def connection_count(server: SaslServer) -> int:
     return len(server.listeners["CLIENTS"].connections)
 
 

@@ -18,7 +18,7 @@ from brokerd.cluster.quota_entities import MUTATIONS, entity_key
 from brokerd.cluster.requests import AnyPayload, TopicsPayload
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
-from tests.unit.authz.test_quotas import FakeConnection, call, reported
+from tests.unit.authz.test_quotas import FakeConnection, call, decode_reply
 from tests.unit.replication.test_many_partitions import MANY
 
 RATE = 2.0  # partitions per second: a bucket of 22
@@ -56,7 +56,7 @@ class Admin:
         topics = [r.CreatableTopic(name=n, num_partitions=p, replication_factor=1) for n, p in partitions.items()]
         requested, caller = call(ApiKey.CREATE_TOPICS, version, r(topics=topics, timeout_ms=1_000))
         self.api.create_topics(requested)
-        response = reported(caller, ApiKey.CREATE_TOPICS, version)
+        response = decode_reply(caller, ApiKey.CREATE_TOPICS, version)
         assert [t.name for t in response.topics] == list(partitions)
         return [t.error_code for t in response.topics], response.throttle_time_ms, caller
 
@@ -110,7 +110,7 @@ def test_deleted_partitions_count_too(version: int, code: int) -> None:
         body = r(topics=[r.DeleteTopicState(name="m")]) if version >= 6 else r(topic_names=["m"])
         requested, caller = call(ApiKey.DELETE_TOPICS, version, body)
         it.api.delete_topics(requested)
-        response = reported(caller, ApiKey.DELETE_TOPICS, version)
+        response = decode_reply(caller, ApiKey.DELETE_TOPICS, version)
         assert (response.responses[0].name, response.responses[0].error_code) == ("m", expected)
         assert response.throttle_time_ms == caller.muted > 0
 
@@ -124,5 +124,5 @@ def test_added_partitions_count_too(version: int, code: int) -> None:
             ApiKey.CREATE_PARTITIONS, version, r(topics=[r.CreatePartitionsTopic(name="m", count=count)])
         )
         it.api.create_partitions(requested)
-        response = reported(caller, ApiKey.CREATE_PARTITIONS, version)
+        response = decode_reply(caller, ApiKey.CREATE_PARTITIONS, version)
         assert (response.results[0].error_code, response.throttle_time_ms == caller.muted > 0) == (expected, True)

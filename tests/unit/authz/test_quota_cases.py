@@ -16,7 +16,7 @@ from brokerd.net.request import Request, Session
 from brokerd.wire import framing
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
-from tests.unit.authz.test_quotas import FakeConnection, reported
+from tests.unit.authz.test_quotas import FakeConnection, decode_reply
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "quota-cases.md").read_text()
 KINDS = {
@@ -73,7 +73,7 @@ class Scene:
         request.reply(response)
         if response is None:
             return str(caller.muted)
-        received = reported(caller, key, version)
+        received = decode_reply(caller, key, version)
         assert received.throttle_time_ms == caller.muted, "the reported throttle time is applied"
         return f"empty {caller.muted}" if key == ApiKey.FETCH and not received.responses else str(caller.muted)
 
@@ -127,7 +127,7 @@ def test_throttle_time_of_a_case(said: str, comes: str, responses: str, because:
     assert "; ".join(received) == responses, because
 
 
-def test_there_are_cases() -> None:
+def test_the_tables_of_the_document_have_cases() -> None:
     assert len(table("Which quota applies")) >= 12
     assert len(table("Throttle time")) >= 20
     assert len(table("Partition mutations (KIP-599)")) >= 4

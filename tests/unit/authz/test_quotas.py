@@ -99,7 +99,7 @@ def call(key: int, version: int, body: Any) -> tuple[Request, FakeConnection]:
     return Request(caller, None, header, body, Session("PLAINTEXT", "User:alice")), caller  # type: ignore[arg-type]
 
 
-def reported(caller: FakeConnection, key: int, version: int) -> Any:
+def decode_reply(caller: FakeConnection, key: int, version: int) -> Any:
     assert caller.parts is not None
     return framing.decode_response(key, version, memoryview(b"".join(map(bytes, caller.parts)))[4:])[1]
 
@@ -110,7 +110,7 @@ def test_a_producer_above_its_quota_is_answered_with_a_throttle_time_and_muted()
         requested, caller = call(ApiKey.PRODUCE, 9, m.ProduceRequest(acks=1))
         it.watch(requested, size, lambda: Now(100_000, 0))
         requested.reply(m.ProduceResponse())
-        assert (reported(caller, ApiKey.PRODUCE, 9).throttle_time_ms, caller.muted) == (wait, wait)
+        assert (decode_reply(caller, ApiKey.PRODUCE, 9).throttle_time_ms, caller.muted) == (wait, wait)
 
 
 def test_a_consumer_above_its_quota_gets_an_empty_response_and_retries() -> None:
@@ -122,7 +122,7 @@ def test_a_consumer_above_its_quota_gets_an_empty_response_and_retries() -> None
         it.watch(requested, 100, lambda: Now(100_000, 0))
         part = r.PartitionData(partition_index=0, records=b"x" * size)
         requested.reply(r(responses=[r.FetchableTopicResponse(topic="t", partitions=[part])]))
-        return reported(caller, ApiKey.FETCH, 11), caller, body
+        return decode_reply(caller, ApiKey.FETCH, 11), caller, body
 
     response, caller, body = fetch(9_000)
     assert (len(response.responses), caller.muted, body.max_bytes) == (1, 0, 10_000)
@@ -142,7 +142,7 @@ def test_a_client_above_its_request_quota_is_throttled_for_at_most_a_second() ->
     it.watch(requested, 10, lambda: Now(100_000, 0))
     it.count_loop_time(requested, 5.0, 100_000)
     requested.reply(m.HeartbeatResponse())
-    assert (reported(caller, ApiKey.HEARTBEAT, 3).throttle_time_ms, caller.muted) == (1_000, 1_000)
+    assert (decode_reply(caller, ApiKey.HEARTBEAT, 3).throttle_time_ms, caller.muted) == (1_000, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_an_invalid_quota_is_rejected(entity: dict[str, str | None], key: str, v
         assert (entity_of(item["name"]), item["value"]) == (entity, {key: value})
     else:
         assert not forwarded
-        assert reported(caller, ApiKey.ALTER_CLIENT_QUOTAS, 1).entries[0].error_code == 42
+        assert decode_reply(caller, ApiKey.ALTER_CLIENT_QUOTAS, 1).entries[0].error_code == 42

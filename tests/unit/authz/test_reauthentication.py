@@ -30,9 +30,9 @@ class ReauthenticationHarness:
 
     def send_request(self) -> None:
         self.requested += 1
-        self.server.send_request(self.peer, self._received)
+        self.server.send_request(self.peer, self._on_response)
 
-    def _received(self, frame: memoryview | None) -> None:
+    def _on_response(self, frame: memoryview | None) -> None:
         self.lost += frame is None
         self.completed += frame is not None
 
@@ -41,7 +41,7 @@ class ReauthenticationHarness:
         return self.requested - self.completed - self.lost
 
     def finish(self) -> None:
-        self.server.until(lambda: not self.under_way, TURNS_MAX, "the last response")
+        self.server.run_until(lambda: not self.under_way, TURNS_MAX, "the last response")
 
 
 @pytest.fixture(params=[KEPT, "PLAIN"])
@@ -55,12 +55,12 @@ def requester(request: pytest.FixtureRequest) -> Iterator[ReauthenticationHarnes
 def test_requests_are_answered_over_one_connection_while_its_authentication_ends_and_is_renewed(
     requester: ReauthenticationHarness, under_way: int
 ) -> None:
-    def renewed() -> bool:
+    def is_renewed() -> bool:
         while requester.under_way < under_way:
             requester.send_request()
         return requester.server.authenticator.succeeded >= 4
 
-    requester.server.until(renewed, TURNS_MAX, "the third renewal")
+    requester.server.run_until(is_renewed, TURNS_MAX, "the third renewal")
     requester.finish()
     assert requester.lost == 0, f"{requester.lost} of {requester.requested} requests were lost with their connection"
     assert len(requester.server.accepted) == 1
@@ -73,7 +73,7 @@ def test_a_connection_that_was_idle_for_longer_is_renewed_before_its_next_reques
     requester.finish()
     ended: list[bool] = []
     requester.server.loop.call_later(2 * REAUTH_MS, lambda now: ended.append(True))
-    requester.server.until(lambda: bool(ended), TURNS_MAX, "the end of the authentication")
+    requester.server.run_until(lambda: bool(ended), TURNS_MAX, "the end of the authentication")
     requester.send_request()
     requester.send_request()
     requester.finish()

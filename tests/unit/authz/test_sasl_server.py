@@ -89,10 +89,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
     dispatch = Dispatch(config, lambda: Now(1, 1), authenticator=authenticator)
     api = SecurityApi(Image, lambda *a: None, None, ALLOW_ALL)  # type: ignore[arg-type]
 
-    def never(request: Any) -> None:
+    def reject_unauthenticated(request: Any) -> None:
         raise AssertionError(f"API {request.header.api_key} was handled for an unauthenticated client")
 
-    dispatch.handlers = dict.fromkeys(APIS, never)
+    dispatch.handlers = dict.fromkeys(APIS, reject_unauthenticated)
     dispatch.handlers |= {
         ApiKey.SASL_HANDSHAKE: api.handshake,
         ApiKey.SASL_AUTHENTICATE: api.authenticate,

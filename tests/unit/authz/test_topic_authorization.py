@@ -43,7 +43,7 @@ def metadata(*names: str, create: bool = False, **more: Any) -> m.MetadataReques
     return m.MetadataRequest(topics=topics, allow_auto_topic_creation=create, **more)
 
 
-def named(response: m.MetadataResponse) -> dict[str | None, int]:
+def error_codes_by_topic(response: m.MetadataResponse) -> dict[str | None, int]:
     return {t.name: t.error_code for t in response.topics}
 
 
@@ -53,12 +53,12 @@ def test_all_topics_are_those_that_the_caller_may_describe(version: int) -> None
     broker = broker_with("u")
     broker.allow("describe topic t")
     everything = m.MetadataRequest(topics=[] if version == 0 else None)
-    assert named(broker.send_request(ApiKey.METADATA, version, everything)) == {"t": 0}
+    assert error_codes_by_topic(broker.send_request(ApiKey.METADATA, version, everything)) == {"t": 0}
 
 
 @pytest.mark.parametrize("version", [0, 1, 8, 12])
 def test_a_caller_that_names_only_unauthorized_topics_does_not_get_all_topics(version: int) -> None:
-    assert named(broker_with("u").send_request(ApiKey.METADATA, version, metadata("u"))) == {"u": DENIED}
+    assert error_codes_by_topic(broker_with("u").send_request(ApiKey.METADATA, version, metadata("u"))) == {"u": DENIED}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,10 @@ def test_a_topic_is_created_for_a_caller_that_may_describe_and_create_it(
 ) -> None:
     broker = Broker()
     broker.allow("describe topic t", *rules)
-    assert named(broker.send_request(ApiKey.METADATA, 9, metadata("new", "t", create=True))) == {"new": error, "t": 0}
+    assert error_codes_by_topic(broker.send_request(ApiKey.METADATA, 9, metadata("new", "t", create=True))) == {
+        "new": error,
+        "t": 0,
+    }
     assert [type(p) for p in broker.forwarded] == [CreateTopics] * created
 
 
@@ -84,20 +87,20 @@ def test_without_creation_an_absent_topic_needs_describe_only() -> None:
     broker = Broker()
     broker.allow("describe topic new")
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert named(broker.send_request(ApiKey.METADATA, 9, metadata("new"))) == {"new": unknown}
+    assert error_codes_by_topic(broker.send_request(ApiKey.METADATA, 9, metadata("new"))) == {"new": unknown}
 
 
 def test_a_topic_requested_by_its_id_is_authorized_by_its_name_which_the_error_does_not_contain() -> None:
     broker, topic = Broker(), m.MetadataRequest.MetadataRequestTopic
     body = m.MetadataRequest(topics=[topic(TP.topic_id, None), topic(UUID(int=99), None)])
 
-    def shown() -> list[tuple[UUID, str | None, int]]:
+    def topics_of_metadata() -> list[tuple[UUID, str | None, int]]:
         return [(t.topic_id, t.name, t.error_code) for t in broker.send_request(ApiKey.METADATA, 12, body).topics]
 
     unknown = (UUID(int=99), None, ErrorCode.UNKNOWN_TOPIC_ID)
-    assert shown() == [unknown, (TP.topic_id, None, DENIED)]
+    assert topics_of_metadata() == [unknown, (TP.topic_id, None, DENIED)]
     broker.allow("describe topic t")
-    assert shown() == [(TP.topic_id, "t", 0), unknown]
+    assert topics_of_metadata() == [(TP.topic_id, "t", 0), unknown]
 
 
 @pytest.mark.parametrize(("version", "name"), [(10, "mine"), (11, "mine"), (12, "mine"), (12, None), (10, "")])
@@ -146,7 +149,7 @@ def test_describe_cluster_shows_the_operations_on_the_cluster(rules: list[str], 
 
 
 # -- DescribeTopicPartitions -----------------------------------------------------------------------------------------------
-def described(broker: Broker, *names: str, limit: int = 100) -> m.DescribeTopicPartitionsResponse:
+def describe_topics(broker: Broker, *names: str, limit: int = 100) -> m.DescribeTopicPartitionsResponse:
     r = m.DescribeTopicPartitionsRequest
     body = r([r.TopicRequest(n) for n in names], response_partition_limit=limit)
     return broker.send_request(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, body)  # type: ignore[no-any-return]
@@ -154,9 +157,9 @@ def described(broker: Broker, *names: str, limit: int = 100) -> m.DescribeTopicP
 
 def test_named_topics_are_sorted_and_unauthorized_ones_have_an_error() -> None:
     broker = broker_with("u")
-    assert [(t.name, t.error_code) for t in described(broker, "u").topics] == [("u", DENIED)]
+    assert [(t.name, t.error_code) for t in describe_topics(broker, "u").topics] == [("u", DENIED)]
     broker.allow("describe topic u", "describe topic none")
-    shown = described(broker, "u", "t", "none")
+    shown = describe_topics(broker, "u", "t", "none")
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [(t.name, t.error_code) for t in shown.topics] == [("none", unknown), ("t", DENIED), ("u", 0)]
 
@@ -165,7 +168,7 @@ def test_without_names_pages_contain_authorized_topics_only() -> None:
     """The cursor also names authorized topics only: another name would disclose a topic that the caller may not describe."""
     broker = broker_with("s", "u", "v")
     broker.allow("describe topic t", "read topic v")
-    first = described(broker, limit=1)
+    first = describe_topics(broker, limit=1)
     assert [(t.name, t.topic_authorized_operations) for t in first.topics] == [("t", 1 << Operation.DESCRIBE)]
     assert first.next_cursor is not None and first.next_cursor.topic_name == "v"
 

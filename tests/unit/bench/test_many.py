@@ -7,7 +7,7 @@ from typing import Any
 from bench.many import Load, exceeded_limits, reported
 
 
-def said(**changes: Any) -> dict[str, Any]:
+def comparison_result(**changes: Any) -> dict[str, Any]:
     start = {"seconds": 5.0, "cpu_s": 5.0, "rss_mb": 80.0}
     broker_bound = reported([Load(50_000.0, 20.0, 1.0)])
     return {
@@ -23,18 +23,20 @@ def said(**changes: Any) -> dict[str, Any]:
 
 
 def test_each_limit_is_reported_separately() -> None:
-    assert exceeded_limits(said()) == []
-    assert exceeded_limits(said(clean_start={"seconds": 10.1, "rss_mb": 80.0})) == ["clean start"]
-    assert exceeded_limits(said(start_after_kill={"seconds": 30.1, "rss_mb": 80.0})) == ["start after kill -9"]
-    assert exceeded_limits(said(start_after_kill={"seconds": 5.0, "rss_mb": 301.0})) == ["memory"]
-    assert exceeded_limits(said(rss_mb_after_load=301.0)) == ["memory"]
+    assert exceeded_limits(comparison_result()) == []
+    assert exceeded_limits(comparison_result(clean_start={"seconds": 10.1, "rss_mb": 80.0})) == ["clean start"]
+    assert exceeded_limits(comparison_result(start_after_kill={"seconds": 30.1, "rss_mb": 80.0})) == [
+        "start after kill -9"
+    ]
+    assert exceeded_limits(comparison_result(start_after_kill={"seconds": 5.0, "rss_mb": 301.0})) == ["memory"]
+    assert exceeded_limits(comparison_result(rss_mb_after_load=301.0)) == ["memory"]
 
 
 def test_cpu_time_is_compared_only_where_the_client_was_the_limit() -> None:
     slow_client, slow_broker = reported([Load(20_000.0, 20.0, 0.4)]), reported([Load(20_000.0, 20.0, 1.0)])
-    assert exceeded_limits(said(raw_many=slow_client)) == []
-    assert exceeded_limits(said(raw_many=slow_broker)) == ["throughput"]
-    assert exceeded_limits(said(raw_many=reported([Load(20_000.0, 41.0, 0.4)]))) == ["throughput"]
+    assert exceeded_limits(comparison_result(raw_many=slow_client)) == []
+    assert exceeded_limits(comparison_result(raw_many=slow_broker)) == ["throughput"]
+    assert exceeded_limits(comparison_result(raw_many=reported([Load(20_000.0, 41.0, 0.4)]))) == ["throughput"]
 
 
 def test_the_median_run_is_reported_with_all_runs() -> None:

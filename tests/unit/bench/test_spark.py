@@ -9,15 +9,15 @@ import psutil
 import pytest
 
 from bench.spark import TOPIC, Measurement, commits, cpu_s, report
-from tests.unit.pipeline.lake.records import archive_of, put, record
+from tests.unit.pipeline.lake.records import archive_of, record, write_and_commit
 
 
 def test_commits_have_a_time_and_their_rows(tmp_path: Path) -> None:
     assert commits(tmp_path / "lake") == []
     archive = archive_of(tmp_path / "lake", topics=[TOPIC])
     assert commits(tmp_path / "lake") == []
-    put(archive, [record(n, topic=TOPIC) for n in range(3)])
-    put(archive, [record(3, topic=TOPIC)])
+    write_and_commit(archive, [record(n, topic=TOPIC) for n in range(3)])
+    write_and_commit(archive, [record(3, topic=TOPIC)])
     (first, three), (second, one) = commits(tmp_path / "lake")
     assert first <= second and (three, one) == (3, 1)
 

@@ -43,7 +43,7 @@ class Bench:
         self._loop.run_until_complete(start())
         self._loop.run_forever()
 
-    def ask(self, timeout_s: float = 30) -> bytes:
+    def send_request(self, timeout_s: float = 30) -> bytes:
         with socket.create_connection(("127.0.0.1", self.port), timeout_s) as client:
             client.sendall(b"GET / HTTP/1.1\r\n\r\n")
             return client.recv(4_096)
@@ -65,11 +65,11 @@ def bench() -> Iterator[Bench]:
 
 
 def test_answers_pass_late_or_as_errors(bench: Bench) -> None:
-    assert bench.ask() == GREETING
+    assert bench.send_request() == GREETING
     assert bench.proxy.response_bytes == len(GREETING)
     bench.mode.set("slow 0.3")
     begun = time.monotonic()
-    assert bench.ask() == GREETING and time.monotonic() - begun >= 0.3
+    assert bench.send_request() == GREETING and time.monotonic() - begun >= 0.3
     bench.mode.set(f"slow 0 {len(GREETING) / 0.3}")
     begun = time.monotonic()
     with socket.create_connection(("127.0.0.1", bench.port), 30) as client:
@@ -78,15 +78,15 @@ def test_answers_pass_late_or_as_errors(bench: Bench) -> None:
             assert client.recv(4_096) == GREETING
     assert time.monotonic() - begun >= 0.6
     bench.mode.set("error\n")
-    assert bench.ask().startswith(b"HTTP/1.1 503 ")
+    assert bench.send_request().startswith(b"HTTP/1.1 503 ")
     bench.mode.set("pass")
-    assert bench.ask() == GREETING
+    assert bench.send_request() == GREETING
 
 
 def test_a_silent_store_accepts_requests_and_answers_nothing(bench: Bench) -> None:
     bench.mode.set("silent")
     with pytest.raises(TimeoutError):
-        bench.ask(0.3)
+        bench.send_request(0.3)
 
 
 def test_an_unknown_mode_is_rejected() -> None:

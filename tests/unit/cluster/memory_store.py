@@ -22,7 +22,7 @@ class MemoryStore:
         self._due: list[Callable[[], None]] = []
         self._fd = os.eventfd(0)
 
-    def _later(self, done: Done, result: Result) -> None:
+    def _respond_later(self, done: Done, result: Result) -> None:
         self._due.append(lambda: done(Result(Code.CONNECTION_LOSS) if self.lost else result))
         os.eventfd_write(self._fd, 1)
 
@@ -37,22 +37,22 @@ class MemoryStore:
 
     def get(self, path: str, done: Done, watch: object = None) -> None:
         found = path in self.nodes
-        self._later(done, Result(Code.OK, self.nodes[path], Stat(0, 1, 0)) if found else Result(Code.NO_NODE))
+        self._respond_later(done, Result(Code.OK, self.nodes[path], Stat(0, 1, 0)) if found else Result(Code.NO_NODE))
 
     def children(self, path: str, done: Done, watch: object = None) -> None:
-        self._later(done, Result(Code.OK, children=self._children(path)))
+        self._respond_later(done, Result(Code.OK, children=self._children(path)))
 
     def exists(self, path: str, done: Done, watch: object = None) -> None:
         self.get(path, done)
 
     def create(self, path: str, data: bytes, done: Done, *, ephemeral: bool = False) -> None:
-        self._later(done, Result(self._create(path, data)))
+        self._respond_later(done, Result(self._create(path, data)))
 
     def set(self, path: str, data: bytes, version: int, done: Done) -> None:
         raise NotImplementedError
 
     def delete(self, path: str, version: int, done: Done) -> None:
-        self._later(done, Result(self._delete(path)))
+        self._respond_later(done, Result(self._delete(path)))
 
     def multi(self, operations: Sequence[Operation], done: Done) -> None:
         self.multis.append(list(operations))
@@ -64,10 +64,10 @@ class MemoryStore:
         failed = next((c for c in codes if c is not Code.OK), Code.OK)
         if failed is not Code.OK:
             self.nodes = before
-        self._later(done, Result(failed, codes=tuple(codes)))
+        self._respond_later(done, Result(failed, codes=tuple(codes)))
 
     def sync(self, path: str, done: Done) -> None:
-        self._later(done, Result(Code.OK))
+        self._respond_later(done, Result(Code.OK))
 
     def close(self) -> None:
         self.closed = True

@@ -20,7 +20,7 @@ def test_a_call_returns_the_response_and_the_store_is_closed_at_the_end() -> Non
 
 def test_no_response_within_the_time_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
-    monkeypatch.setattr(store, "_later", lambda done, result: None)
+    monkeypatch.setattr(store, "_respond_later", lambda done, result: None)
     with pytest.raises(Unreachable, match=r"did not respond within 0 s \(/a\)"):
         BlockingStore(store, 0.01).get("/a")
 

@@ -195,7 +195,7 @@ def test_a_broker_stops_if_another_process_registered_after_its_own_life_was_rec
 
 
 # -- the controller ------------------------------------------------------------------------------------------------------
-def back(
+def register_again(
     controlled: Controlled, broker_id: int, broker_epoch: int, life: str, *before: str, **more: Any
 ) -> list[Report]:
     """Register the broker. Returns the controller's reports."""
@@ -214,7 +214,7 @@ def isr(controlled: Controlled) -> tuple[int, ...]:
 
 
 @pytest.fixture
-def controlled() -> Controlled:
+def controlled_partition() -> Controlled:
     """One partition on three brokers, all of level 7 and in their first life."""
     controlled = of_this_program()
     controlled.image.apply(MetadataLevelRaised(7))
@@ -225,43 +225,48 @@ def controlled() -> Controlled:
 def of_this_program() -> Controlled:
     controlled = Controlled(1, 3)
     for b in controlled.registered:
-        back(controlled, b, 200 + b, f"first-{b}")
+        register_again(controlled, b, 200 + b, f"first-{b}")
     assert set(isr(controlled)) == {1, 2, 3} and controlled.image.metadata_version < 7
     return controlled
 
 
 def test_the_controller_keeps_a_broker_in_the_isr_if_it_continues_its_recorded_life(
-    controlled: Controlled,
+    controlled_partition: Controlled,
 ) -> None:
     for broker_epoch, (life, *before) in enumerate(
         [("second", "first-1"), ("fourth", "third", "second"), ("fourth",)], 300
     ):
-        assert back(controlled, 1, broker_epoch, life, *before) == []
-        assert 1 in isr(controlled) and controlled.image.brokers[1].life == life
+        assert register_again(controlled_partition, 1, broker_epoch, life, *before) == []
+        assert 1 in isr(controlled_partition) and controlled_partition.image.brokers[1].life == life
 
 
-def test_the_controller_detects_an_older_copy_even_if_the_broker_reports_an_intact_tail(controlled: Controlled) -> None:
-    back(controlled, 1, 300, "second", "first-1")
-    (report,) = back(controlled, 1, 301, "third", "first-1")
+def test_the_controller_detects_an_older_copy_even_if_the_broker_reports_an_intact_tail(
+    controlled_partition: Controlled,
+) -> None:
+    register_again(controlled_partition, 1, 300, "second", "first-1")
+    (report,) = register_again(controlled_partition, 1, 301, "third", "first-1")
     assert (report.kind, str(report.subject)) == (ReportKind.REJECTED, "broker 1")
     assert f"reason={DirectoryDoubt.OLDER}" in report.text and "restore that directory" in report.text
-    assert 1 not in isr(controlled)
-    assert (controlled.image.brokers[1].life, controlled.image.brokers[1].tail_doubt) == ("third", DirectoryDoubt.OLDER)
+    assert 1 not in isr(controlled_partition)
+    assert (controlled_partition.image.brokers[1].life, controlled_partition.image.brokers[1].tail_doubt) == (
+        "third",
+        DirectoryDoubt.OLDER,
+    )
 
 
-def test_an_older_copy_of_the_last_member_leads_only_by_an_unclean_election(controlled: Controlled) -> None:
+def test_an_older_copy_of_the_last_member_leads_only_by_an_unclean_election(controlled_partition: Controlled) -> None:
     for b in (2, 3):
-        del controlled.registered[b]
-    controlled.deliver(BrokersSeen(dict(controlled.registered)))
-    assert isr(controlled) == (1,)
-    del controlled.registered[1]
-    controlled.deliver(BrokersSeen({}))
-    back(controlled, 1, 300, "second", tail_doubt=DirectoryDoubt.COPIED, tail_intact=False)
-    state = controlled.image.topics[UUID(int=1)].partitions[0]
+        del controlled_partition.registered[b]
+    controlled_partition.deliver(BrokersSeen(dict(controlled_partition.registered)))
+    assert isr(controlled_partition) == (1,)
+    del controlled_partition.registered[1]
+    controlled_partition.deliver(BrokersSeen({}))
+    register_again(controlled_partition, 1, 300, "second", tail_doubt=DirectoryDoubt.COPIED, tail_intact=False)
+    state = controlled_partition.image.topics[UUID(int=1)].partitions[0]
     assert (state.leader, state.isr, state.elr, state.last_isr) == (NO_LEADER, (), (), (1, REPLACED))
-    controlled.image.validate()
-    back(controlled, 1, 301, "third", "second")
-    assert controlled.image.topics[UUID(int=1)].partitions[0].leader == NO_LEADER, (
+    controlled_partition.image.validate()
+    register_again(controlled_partition, 1, 301, "third", "second")
+    assert controlled_partition.image.topics[UUID(int=1)].partitions[0].leader == NO_LEADER, (
         "a restart makes an older copy no newer"
     )
 
@@ -269,7 +274,7 @@ def test_an_older_copy_of_the_last_member_leads_only_by_an_unclean_election(cont
 def test_lives_are_recorded_from_their_metadata_level_on_for_all_registered_brokers() -> None:
     controlled = of_this_program()
     assert controlled.image.brokers[1].life == ""
-    assert back(controlled, 1, 301, "of another directory") == [] and 1 in isr(controlled)
+    assert register_again(controlled, 1, 301, "of another directory") == [] and 1 in isr(controlled)
     controlled.image.apply(MetadataLevelRaised(7))
     controlled.deliver(BrokersSeen(dict(controlled.registered)))
     assert controlled.image.brokers[1].life == "of another directory"

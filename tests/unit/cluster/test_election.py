@@ -28,65 +28,65 @@ def state(isr: tuple[int, ...] = (1, 2, 3), leader: int = 1, **more: object) -> 
     return PartitionState(**{**{s: getattr(base, s) for s in base.__slots__}, **more})  # type: ignore[arg-type]
 
 
-def alive(*ids: int) -> dict[int, int]:
+def live_broker_epochs(*ids: int) -> dict[int, int]:
     return {i: 10 + i for i in ids}
 
 
 def test_the_first_live_in_sync_replica_is_elected() -> None:
-    now = remove_offline_replicas(state(), (1,), (), alive(2, 3).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state(), (1,), (), live_broker_epochs(2, 3).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.leader_broker_epoch, now.leader_epoch, now.partition_epoch) == (2, 12, 6, 10)
     assert (now.isr_ids, now.elr, now.last_isr) == ((2, 3), (), ())
 
 
 def test_a_follower_leaves_the_isr_without_an_election() -> None:
-    now = remove_offline_replicas(state(), (3,), (), alive(1, 2).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state(), (3,), (), live_broker_epochs(1, 2).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.leader_epoch, now.isr_ids) == (1, 5, (1, 2))
 
 
 def test_a_member_that_leaves_below_min_insync_joins_the_elr() -> None:
-    now = remove_offline_replicas(state((1, 2)), (2,), (), alive(1).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state((1, 2)), (2,), (), live_broker_epochs(1).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.isr_ids, now.elr, now.leader) == ((1,), (2,), 1)
-    later = remove_offline_replicas(now, (1,), (), alive(2).get, min_insync=2, unclean=False)
+    later = remove_offline_replicas(now, (1,), (), live_broker_epochs(2).get, min_insync=2, unclean=False)
     assert later is not None
     assert (later.leader, later.isr_ids) == (2, (2,)), "the ELR member is elected after the last ISR member has failed"
 
 
 def test_a_replica_with_a_lost_tail_is_not_electable() -> None:
-    now = remove_offline_replicas(state((1, 2)), (), (2,), alive(1, 2).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state((1, 2)), (), (2,), live_broker_epochs(1, 2).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.isr_ids, now.elr) == ((1,), ())
     remembered = state((1,), elr=(2,))
-    now = remove_offline_replicas(remembered, (), (2,), alive(1, 2).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(remembered, (), (2,), live_broker_epochs(1, 2).get, min_insync=2, unclean=False)
     assert now is not None
     assert now.elr == ()
 
 
 def test_the_last_isr_member_stays_in_the_isr_while_it_is_offline() -> None:
-    now = remove_offline_replicas(state((1,)), (1,), (), alive(2, 3).get, min_insync=1, unclean=False)
+    now = remove_offline_replicas(state((1,)), (1,), (), live_broker_epochs(2, 3).get, min_insync=1, unclean=False)
     assert now is not None
     assert (now.leader, now.isr_ids) == (NO_LEADER, (1,)), "2 and 3 are alive and may lack records"
-    assert elect_leader(now, alive(2, 3).get, min_insync=1) is None
-    back = elect_leader(now, alive(1, 2, 3).get, min_insync=1)
+    assert elect_leader(now, live_broker_epochs(2, 3).get, min_insync=1) is None
+    back = elect_leader(now, live_broker_epochs(1, 2, 3).get, min_insync=1)
     assert back is not None
     assert (back.leader, back.leader_epoch) == (1, 6)
 
 
 def test_the_last_member_with_a_lost_tail_is_stored_in_last_isr_and_can_be_elected() -> None:
-    now = remove_offline_replicas(state((1,)), (), (1,), alive(1, 2, 3).get, min_insync=1, unclean=False)
+    now = remove_offline_replicas(state((1,)), (), (1,), live_broker_epochs(1, 2, 3).get, min_insync=1, unclean=False)
     assert now is not None
     assert now.leader == 1
-    gone = remove_offline_replicas(state((1,)), (), (1,), alive(2, 3).get, min_insync=1, unclean=False)
+    gone = remove_offline_replicas(state((1,)), (), (1,), live_broker_epochs(2, 3).get, min_insync=1, unclean=False)
     assert gone is not None
     assert (gone.leader, gone.isr, gone.last_isr) == (NO_LEADER, (), (1,))
 
 
 def test_unclean_elections_only_if_enabled() -> None:
     offline = state((1,), leader=NO_LEADER)
-    assert elect_leader(offline, alive(2, 3).get, min_insync=1) is None
-    now = elect_leader(offline, alive(2, 3).get, min_insync=1, unclean=True)
+    assert elect_leader(offline, live_broker_epochs(2, 3).get, min_insync=1) is None
+    now = elect_leader(offline, live_broker_epochs(2, 3).get, min_insync=1, unclean=True)
     assert now is not None
     assert (now.leader, now.isr_ids) == (2, (2,))
 
@@ -127,7 +127,7 @@ def test_without_unclean_elections_a_new_leader_is_from_isr_elr_or_last_isr(
         before,
         () if lost else (victim,),
         (victim,) if lost else (),
-        alive(*living).get,
+        live_broker_epochs(*living).get,
         min_insync=min_insync,
         unclean=False,
     )
@@ -157,33 +157,37 @@ def test_after_all_brokers_have_returned_the_partition_has_a_leader(
     for broker_id in members:
         left = {1, 2, 3} - set(members[: members.index(broker_id) + 1])
         now = (
-            remove_offline_replicas(now, (broker_id,), (), alive(*left).get, min_insync=min_insync, unclean=False)
+            remove_offline_replicas(
+                now, (broker_id,), (), live_broker_epochs(*left).get, min_insync=min_insync, unclean=False
+            )
             or now
         )
     for broker_id in data.draw(st.permutations([1, 2, 3])):
         living.add(broker_id)
         if broker_id not in whole:
             now = (
-                remove_offline_replicas(now, (), (broker_id,), alive(*living).get, min_insync=min_insync, unclean=False)
+                remove_offline_replicas(
+                    now, (), (broker_id,), live_broker_epochs(*living).get, min_insync=min_insync, unclean=False
+                )
                 or now
             )
         if now.leader == NO_LEADER:
-            now = elect_leader(now, alive(*living).get, min_insync=min_insync) or now
+            now = elect_leader(now, live_broker_epochs(*living).get, min_insync=min_insync) or now
         assert now.isr or now.elr or now.last_isr, "no electable replica is left"
     assert now.leader != NO_LEADER
 
 
 def test_members_that_leave_the_isr_for_an_elr_member_stay_electable() -> None:
-    alone = remove_offline_replicas(state(isr=(1, 2)), (2,), (), alive(1).get, min_insync=2, unclean=False)
+    alone = remove_offline_replicas(state(isr=(1, 2)), (2,), (), live_broker_epochs(1).get, min_insync=2, unclean=False)
     assert alone is not None and (alone.isr_ids, alone.elr) == ((1,), (2,))
-    second = remove_offline_replicas(alone, (1,), (), alive(2).get, min_insync=2, unclean=False)
+    second = remove_offline_replicas(alone, (1,), (), live_broker_epochs(2).get, min_insync=2, unclean=False)
     assert second is not None and (second.leader, second.isr_ids, second.elr) == (2, (2,), (1,))
     back = remove_offline_replicas(second, (), (2,), {1: 21, 2: 22}.get, min_insync=2, unclean=False)
     assert back is not None and (back.leader, back.isr_ids, back.elr) == (1, (1,), ())
 
 
 def test_members_that_fail_together_stay_electable() -> None:
-    nobody = alive().get
+    nobody = live_broker_epochs().get
     for least in (1, 2, 3):
         now = remove_offline_replicas(state(), (1, 2, 3), (), nobody, min_insync=least, unclean=False)
         assert now is not None
@@ -201,39 +205,43 @@ def test_members_that_fail_together_stay_electable() -> None:
 
 
 def test_two_of_three_that_fail_together_join_the_elr_only_below_min_insync() -> None:
-    now = remove_offline_replicas(state(), (2, 3), (), alive(1).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state(), (2, 3), (), live_broker_epochs(1).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.isr_ids, now.elr) == (1, (1,), (2, 3))
-    now = remove_offline_replicas(state(), (2, 3), (), alive(1).get, min_insync=1, unclean=False)
+    now = remove_offline_replicas(state(), (2, 3), (), live_broker_epochs(1).get, min_insync=1, unclean=False)
     assert now is not None
     assert (now.leader, now.isr_ids, now.elr) == (1, (1,), ()), "broker 1 now acknowledges alone"
-    alone = remove_offline_replicas(now, (1,), (), alive().get, min_insync=1, unclean=False)
+    alone = remove_offline_replicas(now, (1,), (), live_broker_epochs().get, min_insync=1, unclean=False)
     assert alone is not None
     assert alone.isr_ids == (1,)
-    assert elect_leader(alone, alive(2, 3).get, min_insync=1) is None
+    assert elect_leader(alone, live_broker_epochs(2, 3).get, min_insync=1) is None
 
 
 def test_a_replica_with_a_lost_tail_is_not_elected_while_complete_members_are_offline() -> None:
     """A machine returns from a power failure before its peers, which are complete. When failures were processed one by one, it stayed alone in the
     ISR and became leader."""
     for least in (1, 2):
-        now = remove_offline_replicas(state(), (2, 3), (1,), alive(1).get, min_insync=least, unclean=False)
+        now = remove_offline_replicas(state(), (2, 3), (1,), live_broker_epochs(1).get, min_insync=least, unclean=False)
         assert now is not None
         assert (now.leader, now.isr_ids, now.elr, now.last_isr) == (NO_LEADER, (2, 3), (), ())
 
 
 def test_if_all_tails_are_lost_the_leader_is_stored_in_last_isr() -> None:
-    now = remove_offline_replicas(state(leader=2), (), (1, 2, 3), alive(1, 3).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(
+        state(leader=2), (), (1, 2, 3), live_broker_epochs(1, 3).get, min_insync=2, unclean=False
+    )
     assert now is not None
     assert (now.leader, now.isr, now.last_isr) == (NO_LEADER, (), (2,))
-    now = remove_offline_replicas(state(leader=2), (), (1, 2, 3), alive(1, 2, 3).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(
+        state(leader=2), (), (1, 2, 3), live_broker_epochs(1, 2, 3).get, min_insync=2, unclean=False
+    )
     assert now is not None
     assert (now.leader, now.isr_ids) == (2, (2,))
 
 
 def test_a_lowered_minimum_empties_the_elr() -> None:
     now = state((1,), leader=NO_LEADER, elr=(2, 3))
-    led = elect_leader(now, alive(2).get, min_insync=1)
+    led = elect_leader(now, live_broker_epochs(2).get, min_insync=1)
     assert led is not None
     assert (led.leader, led.isr_ids, led.elr) == (2, (2,), ())
 

@@ -21,7 +21,7 @@ from controlplane.controller.events import (
     LoggedChange,
     Requested,
 )
-from tests.unit.stored_requests import stored
+from tests.unit.stored_requests import forwarded_request
 
 NOW = Now(1, 1)
 TV = "transaction.version"
@@ -45,7 +45,7 @@ class CoreHarness:
         items = [{"name": n, "level": level, "upgrade_type": kind} for n, level, kind in wanted]
         payload = {"topics": items, "validate_only": validate_only, "principal": "User:ann"}
         self.number += 1
-        request = stored(f"r{self.number}", 1, 11, "update_features", payload)
+        request = forwarded_request(f"r{self.number}", 1, 11, "update_features", payload)
         effects = self.core.handle(Requested(request), NOW)
         (append,) = [e for e in effects if isinstance(e, AppendMetadata)]
         self.records = [r for r in append.records if isinstance(r, FeatureFinalised | MetadataLevelRaised)]

@@ -32,25 +32,25 @@ def write(
     return image.apply_entry(entry, entry_hash(data))
 
 
-def up(broker_id: int) -> BrokerUp:
+def broker_up(broker_id: int) -> BrokerUp:
     return BrokerUp(broker_id, 10, f"uuid-{broker_id}", "h", 1)
 
 
 def test_records_take_effect_with_the_last_entry() -> None:
     image = Image()
     write(image, ClusterCreated("c"))
-    assert write(image, up(1), unfinished=True) == ()
-    assert write(image, up(2), unfinished=True) == ()
+    assert write(image, broker_up(1), unfinished=True) == ()
+    assert write(image, broker_up(2), unfinished=True) == ()
     assert image.seq == 3 and not image.brokers
-    assert write(image, up(3)) == (up(1), up(2), up(3))
+    assert write(image, broker_up(3)) == (broker_up(1), broker_up(2), broker_up(3))
     assert sorted(image.brokers) == [1, 2, 3] and not image.unfinished
 
 
 def test_unfinished_entries_of_a_deposed_controller_are_discarded() -> None:
     image = Image()
-    write(image, ClusterCreated("c"), up(1))
+    write(image, ClusterCreated("c"), broker_up(1))
     write(image, BrokerDown(1, 10), unfinished=True)
-    assert write(image, up(2), epoch=2) == (up(2),)
+    assert write(image, broker_up(2), epoch=2) == (broker_up(2),)
     assert image.alive(1) and image.alive(2)
 
 

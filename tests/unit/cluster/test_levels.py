@@ -34,7 +34,7 @@ from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation
 from brokerd.cluster.znodes import Registration
 from controlplane.controller.core import Core
 from controlplane.controller.events import AppendMetadata, BrokersSeen, DesiredRead, Elected, Report, Requested
-from tests.unit.stored_requests import stored
+from tests.unit.stored_requests import forwarded_request
 
 TOPIC = UUID(int=7)
 
@@ -50,7 +50,7 @@ class TopicPaused(MetadataRecord):
 
 
 @pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> None:
+def record_type_of_a_later_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(metadata.RECORD_TYPES, "TopicPaused", TopicPaused)
 
 
@@ -124,7 +124,7 @@ def test_records_of_level_1_have_the_format_from_before_levels() -> None:
     assert [type(r) for r in Image(cluster_id="c", metadata_version=1).records()] == [ClusterCreated]
 
 
-def test_a_record_is_written_in_the_lowest_possible_version(later: None) -> None:
+def test_a_record_is_written_in_the_lowest_possible_version(record_type_of_a_later_level: None) -> None:
     old, new = TopicPaused(TOPIC), TopicPaused(TOPIC, 5)
     assert record_to_json(old) == {"type": "TopicPaused", "version": 1, "topic_id": str(TOPIC)}
     assert record_to_json(new) == {"type": "TopicPaused", "version": 2, "topic_id": str(TOPIC), "since_ms": 5}
@@ -132,7 +132,7 @@ def test_a_record_is_written_in_the_lowest_possible_version(later: None) -> None
     assert (levels.level_of(old), levels.level_of(new)) == (2, 3)
 
 
-def test_records_above_the_level_of_the_log_are_rejected(later: None) -> None:
+def test_records_above_the_level_of_the_log_are_rejected(record_type_of_a_later_level: None) -> None:
     ready, paused = TopicReady(TOPIC), TopicPaused(TOPIC)
     assert levels.too_new([ready], 1) is None
     assert levels.too_new([ready, paused], 1) == paused
@@ -181,9 +181,9 @@ def controller(image: Image, *spoken: tuple[int, int]) -> Core:
     return core
 
 
-def requested(core: Core, level: int | None) -> tuple[list[MetadataRecord], Any]:
+def request_level(core: Core, level: int | None) -> tuple[list[MetadataRecord], Any]:
     payload = {} if level is None else {"level": level}
-    effects = core.handle(Requested(stored("r", -1, -1, "raise_metadata_level", payload)), Now(0, 0))
+    effects = core.handle(Requested(forwarded_request("r", -1, -1, "raise_metadata_level", payload)), Now(0, 0))
     out = next(e for e in effects if isinstance(e, AppendMetadata)).records
     return [r for r in out if isinstance(r, MetadataLevelRaised)], out[-1]
 
@@ -193,21 +193,21 @@ def at_level(level: int) -> Image:
 
 
 def test_the_level_is_raised_when_every_registered_broker_reads_it() -> None:
-    raised, response = requested(controller(at_level(1), SUPPORTED_LEVELS, LEVELS_BY_DEFAULT), LEVEL_MAX)
+    raised, response = request_level(controller(at_level(1), SUPPORTED_LEVELS, LEVELS_BY_DEFAULT), LEVEL_MAX)
     assert raised == [] and response.error == 95 and "[2]" in response.message
-    raised, response = requested(controller(at_level(1), SUPPORTED_LEVELS, SUPPORTED_LEVELS), None)
+    raised, response = request_level(controller(at_level(1), SUPPORTED_LEVELS, SUPPORTED_LEVELS), None)
     assert raised == [MetadataLevelRaised(LEVEL_MAX)] and response.error == 0
 
 
 def test_the_level_is_not_lowered_and_not_raised_above_the_controllers_own() -> None:
-    assert requested(controller(at_level(2), SUPPORTED_LEVELS), 1)[1].error == 95
-    assert requested(controller(at_level(2), (1, 99)), LEVEL_MAX + 1)[1].error == 95
-    raised, response = requested(controller(at_level(2), SUPPORTED_LEVELS), 2)
+    assert request_level(controller(at_level(2), SUPPORTED_LEVELS), 1)[1].error == 95
+    assert request_level(controller(at_level(2), (1, 99)), LEVEL_MAX + 1)[1].error == 95
+    raised, response = request_level(controller(at_level(2), SUPPORTED_LEVELS), 2)
     assert raised == [] and response.error == 0
 
 
 def test_a_new_cluster_starts_at_the_highest_level_that_all_brokers_read() -> None:
-    def first(*spoken: tuple[int, int]) -> Image:
+    def image_after_first_election(*spoken: tuple[int, int]) -> Image:
         core = Core(Image(), "c")
         core.handle(Elected(1), Now(0, 0))
         core.handle(DesiredRead(complete=True), Now(0, 0))
@@ -216,9 +216,9 @@ def test_a_new_cluster_starts_at_the_highest_level_that_all_brokers_read() -> No
         assert levels.too_new(effect.records, 0) is None
         return Image.from_records(effect.records, 1, "h", 1)
 
-    assert first().metadata_version == LEVEL_MAX
-    assert first(SUPPORTED_LEVELS, SUPPORTED_LEVELS).metadata_version == LEVEL_MAX
-    assert first(SUPPORTED_LEVELS, LEVELS_BY_DEFAULT).metadata_version == 1
+    assert image_after_first_election().metadata_version == LEVEL_MAX
+    assert image_after_first_election(SUPPORTED_LEVELS, SUPPORTED_LEVELS).metadata_version == LEVEL_MAX
+    assert image_after_first_election(SUPPORTED_LEVELS, LEVELS_BY_DEFAULT).metadata_version == 1
 
 
 def test_a_broker_that_cannot_read_the_log_is_rejected_and_reported() -> None:

@@ -30,7 +30,7 @@ def members(*ids: int) -> tuple[ReplicaIncarnation, ...]:
     return tuple(ReplicaIncarnation(i, 10 + i) for i in ids)
 
 
-def alive(*ids: int) -> election.BrokerEpochs:
+def live_broker_epochs(*ids: int) -> election.BrokerEpochs:
     return {i: 10 + i for i in ids}.get
 
 
@@ -47,7 +47,7 @@ def test_a_quorum_and_the_electors_have_a_replica_in_common(voters: int, needed:
 
 def test_a_vote_has_a_leader_epoch_of_its_own() -> None:
     assert (VOTE.leader, VOTE.leader_epoch, VOTE.partition_epoch, VOTE.isr) == (NO_LEADER, 6, 10, LED.isr)
-    assert election.elect_leader(LED, alive(2, 3), min_insync=2) == VOTE
+    assert election.elect_leader(LED, live_broker_epochs(2, 3), min_insync=2) == VOTE
 
 
 def test_the_latest_log_of_enough_electors_leads() -> None:
@@ -56,7 +56,7 @@ def test_the_latest_log_of_enough_electors_leads() -> None:
     assert candidates(VOTE, ends) == {3}
     assert candidates(VOTE, {2: LogEnd(5, 100), 3: LogEnd(4, 900)}) == {2}, "an earlier epoch is an earlier log"
     assert candidates(VOTE, {**ends, 1: LogEnd(5, 200)}) == {1, 3}, "two electors have no later log than broker 3"
-    after = elect(VOTE, ends, alive(2, 3))
+    after = elect(VOTE, ends, live_broker_epochs(2, 3))
     assert after is not None
     assert (after.leader, after.leader_broker_epoch, after.leader_epoch, after.partition_epoch) == (3, 13, 7, 11)
     assert (after.isr_ids, after.elr) == ((2, 3), (1,)), "the old leader is intact, so it stays electable"
@@ -64,27 +64,31 @@ def test_the_latest_log_of_enough_electors_leads() -> None:
 
 def test_a_candidate_that_is_offline_or_shuts_down_is_not_elected() -> None:
     ends = {2: LogEnd(5, 100), 3: LogEnd(5, 101)}
-    assert elect(VOTE, ends, alive(2)) is None
+    assert elect(VOTE, ends, live_broker_epochs(2)) is None
 
 
 def test_demoted_brokers_are_elected_last() -> None:
     ends = {b: LogEnd(5, 100) for b in (1, 2, 3)}
-    assert [elect(VOTE, ends, alive(1, 2, 3), aside).leader for aside in ((), (1,), (1, 2), (1, 2, 3))] == [1, 2, 3, 1]  # type: ignore[union-attr]
+    assert [
+        elect(VOTE, ends, live_broker_epochs(1, 2, 3), aside).leader for aside in ((), (1,), (1, 2), (1, 2, 3))
+    ] == [1, 2, 3, 1]  # type: ignore[union-attr]
 
 
 def test_members_of_the_isr_are_elected_before_other_electors() -> None:
     vote = replace(VOTE, isr=members(3), elr=(1, 2))
     ends = {b: LogEnd(5, 100) for b in (1, 2, 3)}
-    assert [elect(vote, ends, alive(*b)).leader for b in ((1, 2, 3), (1, 2))] == [3, 1]  # type: ignore[union-attr]
-    assert elect(vote, {b: ends[b] for b in (2, 3)}, alive(1, 2, 3), wait=True) is not None, "broker 1 is not preferred"
+    assert [elect(vote, ends, live_broker_epochs(*b)).leader for b in ((1, 2, 3), (1, 2))] == [3, 1]  # type: ignore[union-attr]
+    assert elect(vote, {b: ends[b] for b in (2, 3)}, live_broker_epochs(1, 2, 3), wait=True) is not None, (
+        "broker 1 is not preferred"
+    )
 
 
 def test_a_vote_waits_for_a_live_broker_that_would_be_preferred() -> None:
     ends = {2: LogEnd(5, 100), 3: LogEnd(5, 100)}
-    assert elect(VOTE, ends, alive(1, 2, 3), wait=True) is None
-    assert elect(VOTE, ends, alive(2, 3), wait=True) is not None, "a dead broker is not waited for"
-    assert elect(VOTE, ends, alive(1, 2, 3)) is not None
-    assert elect(VOTE, ends, alive(1, 2, 3), {1}, wait=True) is not None, "a demoted one neither"
+    assert elect(VOTE, ends, live_broker_epochs(1, 2, 3), wait=True) is None
+    assert elect(VOTE, ends, live_broker_epochs(2, 3), wait=True) is not None, "a dead broker is not waited for"
+    assert elect(VOTE, ends, live_broker_epochs(1, 2, 3)) is not None
+    assert elect(VOTE, ends, live_broker_epochs(1, 2, 3), {1}, wait=True) is not None, "a demoted one neither"
 
 
 def test_a_broker_that_lost_its_tail_is_no_elector() -> None:
@@ -138,16 +142,18 @@ def test_the_effective_minimum_is_a_majority() -> None:
 
 
 def test_live_electors() -> None:
-    assert live_electors(LED, alive(2, 3)) == (2, 3) and live_electors(LED, alive(2, 3), (2,)) == (3,)
-    assert can_elect(LED, alive(2, 3)) and not can_elect(LED, alive(1, 2, 3), (1, 2))
+    assert live_electors(LED, live_broker_epochs(2, 3)) == (2, 3) and live_electors(
+        LED, live_broker_epochs(2, 3), (2,)
+    ) == (3,)
+    assert can_elect(LED, live_broker_epochs(2, 3)) and not can_elect(LED, live_broker_epochs(1, 2, 3), (1, 2))
 
 
 def test_an_unclean_election_takes_the_latest_reported_log() -> None:
-    after = elect_uncleanly(VOTE, {2: LogEnd(5, 1), 3: LogEnd(5, 2)}, alive(2, 3))
+    after = elect_uncleanly(VOTE, {2: LogEnd(5, 1), 3: LogEnd(5, 2)}, live_broker_epochs(2, 3))
     assert after is not None and (after.leader, after.isr_ids, after.elr) == (3, (3,), ())
-    unreported = elect_uncleanly(VOTE, {}, alive(2, 3))
+    unreported = elect_uncleanly(VOTE, {}, live_broker_epochs(2, 3))
     assert unreported is not None and unreported.leader == 2
-    assert elect_uncleanly(VOTE, {}, alive()) is None
+    assert elect_uncleanly(VOTE, {}, live_broker_epochs()) is None
 
 
 @settings(max_examples=300, deadline=None)

@@ -16,7 +16,7 @@ def test_the_config_is_a_boolean_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [({}, ON), (ON, {}), (ON, {MAJORITY_ACKS: "false"})])
-def test_it_cannot_change(before: dict[str, str], after: dict[str, str]) -> None:
+def test_acknowledgement_mode_of_an_existing_topic_cannot_change(before: dict[str, str], after: dict[str, str]) -> None:
     assert "only when the topic is created" in str(transition_problem(before, after))
 
 

@@ -143,7 +143,7 @@ EXAMPLES: list[tuple[AnyPayload, dict[str, Any]]] = [
 """A payload, and what the version before this one writes for it."""
 
 
-def stored(kind: str, payload: Any, **more: Any) -> bytes:
+def encoded_request(kind: str, payload: Any, **more: Any) -> bytes:
     return json.dumps({"broker_id": 1, "incarnation": 101, "kind": kind, "payload": payload, **more}).encode()
 
 
@@ -159,7 +159,7 @@ def test_a_payload_is_read_as_it_was_written(payload: AnyPayload, before: dict[s
 
 @pytest.mark.parametrize(("payload", "before"), EXAMPLES)
 def test_the_bytes_of_the_previous_version_are_read(payload: AnyPayload, before: dict[str, Any]) -> None:
-    assert ForwardedRequest.decode("r", stored(payload.KIND, before)).payload == payload
+    assert ForwardedRequest.decode("r", encoded_request(payload.KIND, before)).payload == payload
 
 
 @pytest.mark.parametrize(("payload", "before"), EXAMPLES)
@@ -180,7 +180,7 @@ def _contains(written: Any, before: Any) -> bool:
 @pytest.mark.parametrize(("payload", "before"), EXAMPLES)
 def test_fields_of_a_later_version_are_ignored(payload: AnyPayload, before: dict[str, Any]) -> None:
     later = {k: [v | {"later": 1} for v in vs] if k == "topics" else vs for k, vs in before.items()}
-    request = ForwardedRequest.decode("r", stored(payload.KIND, later | {"later": [1]}, later="x"))
+    request = ForwardedRequest.decode("r", encoded_request(payload.KIND, later | {"later": [1]}, later="x"))
     assert request.payload == payload
 
 
@@ -201,7 +201,7 @@ def response_to(data: bytes) -> RequestCompleted:
     return response
 
 
-def replaced(value: Any, path: list[Any], by: Any) -> Any:
+def replace_at_path(value: Any, path: list[Any], by: Any) -> Any:
     """`value` with another value at this path; by ... removes it."""
     if not path:
         return by
@@ -209,7 +209,7 @@ def replaced(value: Any, path: list[Any], by: Any) -> Any:
     if len(path) == 1 and by is ...:
         del out[path[0]]
     else:
-        out[path[0]] = replaced(value[path[0]], path[1:], by)
+        out[path[0]] = replace_at_path(value[path[0]], path[1:], by)
     return out
 
 
@@ -234,7 +234,7 @@ MALFORMED = [
 @pytest.mark.parametrize("kind", sorted({m[0] for m in MALFORMED}))
 def test_a_value_of_another_type_is_answered_with_an_error_code(kind: RequestKind) -> None:
     for _, before, path, by in [m for m in MALFORMED if m[0] is kind]:
-        data = stored(kind, replaced(before, path, by))
+        data = encoded_request(kind, replace_at_path(before, path, by))
         request = ForwardedRequest.decode("r", data)
         assert isinstance(request.payload, Unreadable), (kind, path, by)
         assert response_to(data).error == ErrorCode.INVALID_REQUEST
@@ -257,7 +257,7 @@ def test_a_value_of_another_type_is_answered_with_an_error_code(kind: RequestKin
     ],
 )
 def test_an_incomplete_or_unknown_request_is_answered_with_an_error_code(kind: str, payload: Any) -> None:
-    response = response_to(stored(kind, payload))
+    response = response_to(encoded_request(kind, payload))
     assert response.error == ErrorCode.INVALID_REQUEST
     assert response.message
 
@@ -275,7 +275,7 @@ def test_a_value_that_is_nested_too_deeply_is_answered_with_an_error_code() -> N
     for _ in range(400):
         value = {"a": value}
     payload = {"topics": [{"name": "k", "kind": "quota", "value": value}]}
-    assert response_to(stored("alter_access", payload)).error == ErrorCode.INVALID_REQUEST
+    assert response_to(encoded_request("alter_access", payload)).error == ErrorCode.INVALID_REQUEST
 
 
 JSON = st.recursive(
@@ -289,10 +289,10 @@ JSON = st.recursive(
 def test_any_json_value_in_any_field_is_answered(kind: RequestKind, data: st.DataObject) -> None:
     before = data.draw(st.sampled_from([b for p, b in EXAMPLES if kind == p.KIND]))
     path = data.draw(st.sampled_from([[], *paths(before)]))
-    payload = replaced(before, path, data.draw(JSON | st.just(...)) if path else data.draw(JSON))
-    request = ForwardedRequest.decode("r", stored(kind, payload))
+    payload = replace_at_path(before, path, data.draw(JSON | st.just(...)) if path else data.draw(JSON))
+    request = ForwardedRequest.decode("r", encoded_request(kind, payload))
     if isinstance(request.payload, Unreadable):
-        assert response_to(stored(kind, payload)).error == ErrorCode.INVALID_REQUEST
+        assert response_to(encoded_request(kind, payload)).error == ErrorCode.INVALID_REQUEST
     else:
         assert ForwardedRequest.decode("r", request.encode()) == request
 

@@ -45,7 +45,7 @@ class SilentListener:
     def on_halted(self, reason: str) -> None: ...
 
 
-def connected() -> tuple[Store, Tailer, list[bool]]:
+def connected_tailer() -> tuple[Store, Tailer, list[bool]]:
     store = Store()
     port: Any = store
     tailer = Tailer(port, SilentListener(), lambda: Now(0, 0))
@@ -57,7 +57,7 @@ def connected() -> tuple[Store, Tailer, list[bool]]:
 
 
 def test_a_confirmation_reads_the_head_after_a_sync() -> None:
-    store, tailer, received = connected()
+    store, tailer, received = connected_tailer()
     tailer.confirm(received.append)
     store.respond("sync", Code.OK)
     assert received == []
@@ -66,7 +66,7 @@ def test_a_confirmation_reads_the_head_after_a_sync() -> None:
 
 
 def test_a_sync_that_began_before_the_request_does_not_count() -> None:
-    store, tailer, received = connected()
+    store, tailer, received = connected_tailer()
     tailer.confirm(received.append)
     tailer.confirm(lambda ok: received.append(ok))
     store.respond("sync", Code.OK)
@@ -78,7 +78,7 @@ def test_a_sync_that_began_before_the_request_does_not_count() -> None:
 
 
 def test_a_failed_read_and_a_lost_connection_confirm_nothing() -> None:
-    store, tailer, received = connected()
+    store, tailer, received = connected_tailer()
     tailer.confirm(received.append)
     store.respond("sync", Code.CONNECTION_LOSS)
     assert received == [False]

@@ -105,18 +105,18 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
         server.stop()
 
 
-def until(store: ZooKeeperStore, condition: Callable[[], bool]) -> None:
-    def met() -> bool:
+def wait_for_store(store: ZooKeeperStore, condition: Callable[[], bool]) -> None:
+    def is_met() -> bool:
         select.select([store.fileno()], [], [], 0.02)
         store.pump()
         return condition()
 
-    wait_for(met, "the store")
+    wait_for(is_met, "the store")
 
 
-def joined(port: int, protection: Protection = OPEN) -> ZooKeeperStore:
+def connected_store(port: int, protection: Protection = OPEN) -> ZooKeeperStore:
     store = ZooKeeperStore(f"127.0.0.1:{port}", SESSION_MS, protection)
-    until(store, lambda: store.zk_session == SESSION)
+    wait_for_store(store, lambda: store.zk_session == SESSION)
     return store
 
 
@@ -126,16 +126,16 @@ def test_a_server_that_stops_responding_is_left_although_requests_are_sent_all_t
     """kazoo counts each sent request as activity of the server. A controller sends several per second, so kazoo alone would notice the loss only by the
     kernel's time-out."""
     server = serve(3, EVERYTHING)
-    store = joined(server.port)
+    store = connected_store(server.port)
     states: list[SessionState] = []
     store.on_session = states.append
     results: list[Result] = []
 
-    def asked() -> bool:
+    def send_get() -> bool:
         store.get("/a", results.append)
         return SessionState.CONNECTED in states
 
-    until(store, asked)
+    wait_for_store(store, send_get)
     assert states[:2] == [SessionState.SUSPENDED, SessionState.CONNECTED] and server.connections > 1
     assert Code.CONNECTION_LOSS in {r.code for r in results}
     store.close()
@@ -147,21 +147,21 @@ def test_a_server_with_tls_that_stops_responding_is_left(serve: Callable[..., Se
     context.load_cert_chain(authority.issue("zookeeper"))
     server = serve(3, EVERYTHING, context=context)
     trust = partial(ssl.create_default_context, cafile=str(authority.ca))
-    store = joined(server.port, Protection(trust, None, None, False))
+    store = connected_store(server.port, Protection(trust, None, None, False))
     results: list[Result] = []
 
-    def asked() -> bool:
+    def send_get() -> bool:
         store.get("/a", results.append)
         return server.connections > 1 and results[-1:] != [] and results[-1].code is Code.NO_NODE
 
-    until(store, asked)
+    wait_for_store(store, send_get)
     assert [r.code for r in results[:3]] == [Code.NO_NODE] * 3
     store.close()
 
 
 def test_an_idle_connection_is_kept(serve: Callable[..., Server]) -> None:
     server = serve(EVERYTHING)
-    store = joined(server.port)
+    store = connected_store(server.port)
     threading.Event().wait(0.5)  # longer than the time for a response
     assert server.connections == 1
     store.close()
@@ -171,16 +171,16 @@ def test_a_server_that_does_not_answer_the_first_request_is_left(serve: Callable
     """A frozen server: the kernel accepts the connection. kazoo alone would wait for the session time-out, divided by the number of servers."""
     server = serve(NO_RESPONSE_TO_CONNECT, EVERYTHING)
     began = time.monotonic()
-    joined(server.port).close()
+    connected_store(server.port).close()
     assert server.connections > 1 and time.monotonic() - began < SESSION_MS / 1000
 
 
 def owner(port: int) -> ZooKeeperStore:
     """A store that may own an ephemeral node."""
-    store = joined(port)
+    store = connected_store(port)
     results: list[Result] = []
     store.create("/a", b"", results.append, ephemeral=True)
-    until(store, lambda: bool(results))
+    wait_for_store(store, lambda: bool(results))
     return store
 
 
@@ -207,7 +207,7 @@ def test_without_a_connection_the_end_of_the_session_waits_for_one(serve: Callab
     server = serve(EVERYTHING, port=port)
     store = owner(port)
     server.stop()
-    until(store, lambda: store.zk_session == 0)
+    wait_for_store(store, lambda: store.zk_session == 0)
     closing = threading.Thread(target=store.close)
     closing.start()
     again = serve(EVERYTHING, port=port)
@@ -230,7 +230,7 @@ def test_a_session_that_owns_no_znode_is_not_waited_for(
     serve: Callable[..., Server], caplog: pytest.LogCaptureFixture
 ) -> None:
     server = serve(EVERYTHING)
-    store = joined(server.port)
+    store = connected_store(server.port)
     server.stop()
     store.close()
     assert "session not ended" not in caplog.text
@@ -253,20 +253,20 @@ def test_a_server_that_does_not_respond_is_tried_last(serve: Callable[..., Serve
 
     results: list[Result] = []
 
-    def asked() -> bool:
+    def send_get() -> bool:
         if store.zk_session:  # a server that only accepts connections is found out by a request
             store.get("/a", results.append)
         return always_last(store, silent.port)
 
-    until(store, asked)
+    wait_for_store(store, send_get)
     serve(EVERYTHING, port=later)
-    until(store, lambda: asked() and any(r.code is Code.NO_NODE for r in results))
+    wait_for_store(store, lambda: send_get() and any(r.code is Code.NO_NODE for r in results))
     store.close()
 
 
 def test_a_server_that_answers_again_is_tried_like_the_others(serve: Callable[..., Server]) -> None:
     server, down = serve(NO_RESPONSE_TO_CONNECT, EVERYTHING), free_port()
     store = ZooKeeperStore(f"127.0.0.1:{server.port},127.0.0.1:{down}", SESSION_MS)
-    until(store, lambda: store.zk_session == SESSION)
+    wait_for_store(store, lambda: store.zk_session == SESSION)
     assert {tuple(servers_in_order(store)) for _ in range(60)} == {(server.port, down), (down, server.port)}
     store.close()

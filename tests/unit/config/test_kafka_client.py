@@ -13,7 +13,7 @@ from tests.pki import Authority
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="weir" password="not \\"this\\"";'
 
 
-def written(folder: Path, **lines: object) -> Path:
+def write_properties(folder: Path, **lines: object) -> Path:
     path = folder / "client.properties"
     path.write_text("# a comment\n\n" + "".join(f"{k.replace('_', '.')} = {v}\n" for k, v in lines.items()))
     return path
@@ -23,7 +23,7 @@ def test_a_file_with_kafkas_names_configures_tls_and_sasl(tmp_path: Path) -> Non
     authority = Authority(tmp_path)
     pem = authority.issue("weir")
     found = ClientSettings.load(
-        written(
+        write_properties(
             tmp_path,
             security_protocol="sasl_ssl",
             sasl_mechanism="SCRAM-SHA-256",
@@ -75,7 +75,7 @@ def test_the_default_is_plaintext() -> None:
 )
 def test_invalid_settings_are_rejected_with_a_message(tmp_path: Path, lines: dict[str, str], message: str) -> None:
     with pytest.raises(ClientSettingsError) as e:
-        ClientSettings.load(written(tmp_path, **lines))
+        ClientSettings.load(write_properties(tmp_path, **lines))
     assert message in str(e.value)
     assert "hush" not in str(e.value)
 

@@ -14,7 +14,7 @@ from brokerd.cluster.model import Endpoint, PartitionState, ReplicaIncarnation, 
 from brokerd.cluster.znodes import Registration
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.listeners import parse_listeners, show_listeners
-from tests.unit.apis.test_metadata import reported
+from tests.unit.apis.test_metadata import request_metadata
 
 INSIDE, OUTSIDE = Endpoint("INSIDE", "10.0.0.1", 9092), Endpoint("OUTSIDE", "broker.example.org", 19092, "SASL_SSL")
 GIVEN = {
@@ -46,16 +46,16 @@ def test_shown_listeners_can_be_parsed(text: str) -> None:
     assert show_listeners(parse_listeners(text)) == text
 
 
-def up(broker_id: int, *endpoints: Endpoint) -> BrokerUp:
+def broker_up(broker_id: int, *endpoints: Endpoint) -> BrokerUp:
     return BrokerUp(broker_id, 1, "uuid", f"10.0.0.{broker_id}", 9092, endpoints=endpoints)
 
 
 def test_a_metadata_response_contains_endpoints_of_the_clients_listener() -> None:
     image = Image()
-    image.apply(up(1, INSIDE, OUTSIDE))
-    image.apply(up(2, INSIDE._replace(host="10.0.0.2")))
-    image.apply(up(3))  # an older broker: one listener without a name
-    outside, inside = (reported(image, listener, cluster=False).brokers for listener in ("OUTSIDE", "INSIDE"))
+    image.apply(broker_up(1, INSIDE, OUTSIDE))
+    image.apply(broker_up(2, INSIDE._replace(host="10.0.0.2")))
+    image.apply(broker_up(3))  # an older broker: one listener without a name
+    outside, inside = (request_metadata(image, listener, cluster=False).brokers for listener in ("OUTSIDE", "INSIDE"))
     assert [(b.node_id, b.host, b.port) for b in outside] == [(1, "broker.example.org", 19092), (3, "10.0.0.3", 9092)]
     assert [b.host for b in inside] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
 
@@ -63,7 +63,7 @@ def test_a_metadata_response_contains_endpoints_of_the_clients_listener() -> Non
 @pytest.mark.parametrize(("version", "error"), [(5, 5), (6, 72)])
 def test_a_leader_without_the_clients_listener_is_not_returned(version: int, error: int) -> None:
     image = Image()
-    image.apply(up(2, INSIDE))
+    image.apply(broker_up(2, INSIDE))
     topic = TopicState(UUID(int=1), "t", 1, {}, 1, True, {0: PartitionState((2,), (ReplicaIncarnation(2, 1),), 2, 1)})
     shown = MetadataApi._topic(image, topic, version, "OUTSIDE").partitions[0]
     assert (shown.error_code, shown.leader_id) == (error, -1)
@@ -73,10 +73,10 @@ def test_a_leader_without_the_clients_listener_is_not_returned(version: int, err
 def test_registrations_and_records_contain_all_endpoints_and_are_readable_without_them() -> None:
     me = Registration(1, "uuid", "10.0.0.1", 9092, None, None, True, endpoints=(INSIDE, OUTSIDE))
     assert Registration.decode(me.encode(), -1) == me
-    record = up(1, INSIDE, OUTSIDE)
+    record = broker_up(1, INSIDE, OUTSIDE)
     assert record_from_json(cast("dict[str, Any]", record_to_json(record))) == record
     older = {k: v for k, v in record_to_json(record).items() if k != "endpoints"}
-    assert record_from_json(older) == up(1)
+    assert record_from_json(older) == broker_up(1)
     image = Image()
     image.apply(record)
     again = Image.from_records(image.records(), 1, "", 1)

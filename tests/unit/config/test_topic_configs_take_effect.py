@@ -17,7 +17,7 @@ from tests.unit.replication.test_relocations import TP, Harness
 
 
 class Topic(Harness):
-    def set(self, **configs: str) -> None:
+    def set_configs(self, **configs: str) -> None:
         record = TopicConfigChanged(TP.topic_id, 2, {k.replace("_", "."): v for k, v in configs.items()})
         self.image.apply(record)
         self.replica_manager.apply(self.image, [record], self.now)
@@ -52,21 +52,21 @@ def topic() -> Topic:
 
 def test_segment_bytes(topic: Topic) -> None:
     assert len(topic.replica.log.segments) == 1
-    topic.set(segment_bytes="500")
+    topic.set_configs(segment_bytes="500")
     topic.write()
     assert len(topic.replica.log.segments) == 2
 
 
 def test_retention_by_size_and_by_time(topic: Topic) -> None:
-    topic.set(segment_bytes="500")
+    topic.set_configs(segment_bytes="500")
     for _ in range(10):
         topic.write()
     topic.log_maintenance.retain(topic.now)
     assert topic.replica.log.start_offset == 0
-    topic.set(segment_bytes="500", retention_bytes="600")
+    topic.set_configs(segment_bytes="500", retention_bytes="600")
     topic.log_maintenance.retain(topic.now)
     assert 0 < topic.replica.log.start_offset < 20
-    topic.set(segment_bytes="500", retention_ms="1000")
+    topic.set_configs(segment_bytes="500", retention_ms="1000")
     topic.now = Now(topic.now.mono_ms, topic.now.wall_ms + 2_000)
     topic.log_maintenance.retain(topic.now)
     assert topic.replica.log.start_offset == 20
@@ -74,46 +74,46 @@ def test_retention_by_size_and_by_time(topic: Topic) -> None:
 
 def test_compression(topic: Topic) -> None:
     assert topic.newest.compression == NONE
-    topic.set(compression_type="zstd")
+    topic.set_configs(compression_type="zstd")
     topic.write()
     assert COMPRESSION_NAMES[topic.newest.compression] == "zstd"
-    topic.set(compression_type="producer")
+    topic.set_configs(compression_type="producer")
     topic.write()
     assert topic.newest.compression == NONE
 
 
 def test_flushing(topic: Topic) -> None:
     assert topic.replica.core.high_watermark == 10 and not topic.replica_manager.unflushed
-    topic.set(flush_messages="1")
+    topic.set_configs(flush_messages="1")
     topic.write()
     assert topic.replica.core.high_watermark == 10, "the acknowledgement waits for the flush"
-    topic.settle()
+    topic.run_until_idle()
     assert topic.replica.core.high_watermark == 11
     topic.write()
-    topic.set()
+    topic.set_configs()
     assert topic.replica.core.high_watermark == 12, "acknowledgements no longer wait for the flush"
 
 
 def test_timestamps(topic: Topic) -> None:
     topic.write(timestamp=5)
-    topic.set(message_timestamp_before_max_ms="1000")
+    topic.set_configs(message_timestamp_before_max_ms="1000")
     with pytest.raises(ValueError, match=r"timestamp\.before"):
         topic.write(timestamp=5)
-    topic.set(message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms="1000")
+    topic.set_configs(message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms="1000")
     topic.write(timestamp=5)
     assert topic.newest.max_timestamp == topic.now.wall_ms and topic.newest.attributes & records.TIMESTAMP_TYPE
 
 
 def test_the_largest_batch(topic: Topic) -> None:
-    topic.set(max_message_bytes="150")
+    topic.set_configs(max_message_bytes="150")
     with pytest.raises(ValueError, match=r"max\.message\.bytes is 150"):
         topic.write(size=200)
 
 
 def test_cleanup(topic: Topic) -> None:
-    topic.set(segment_bytes="500")
+    topic.set_configs(segment_bytes="500")
     topic.write()
     topic.write()
     assert cleaner.plan(topic.replica.log, topic.now, 12) is None
-    topic.set(segment_bytes="500", cleanup_policy="compact")
+    topic.set_configs(segment_bytes="500", cleanup_policy="compact")
     assert cleaner.plan(topic.replica.log, topic.now, 12) is not None

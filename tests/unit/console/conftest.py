@@ -44,7 +44,7 @@ def world(db: None) -> World:
 
 
 @pytest.fixture
-def seeded(db: None) -> dict[str, Any]:
+def seeded_cluster(db: None) -> dict[str, Any]:
     return seed()
 
 

@@ -84,13 +84,13 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     ObservedPartition.objects.filter(topic__name="flights").update(size_bytes=48_000_000)
     move_worker.advance_move(move.pk)
     move_worker.advance_move(move.pk)
-    copied(move.pk)
+    record_copy_samples(move.pk)
     against_a_rejection(world)
     kept_plans()
     recovery.recover_replica("orders", 0, 3, comment="bad disk", **alice)
     brokers.cordon(4, comment="disk is old", **alice)
     rolling_restart.advance_restart(rolling_restart.start_restart(comment="new kernel", **alice).pk)
-    world.look()
+    world.project()
     for kind, text in (
         ("corrupt", "00000000000000000000.log: the batch at position 4096 is damaged"),
         ("lost", "its folder was gone"),
@@ -284,7 +284,7 @@ def history() -> None:
         record(recorder, {now - 10 * (60 - i): metrics})
 
 
-def copied(move_id: int) -> None:
+def record_copy_samples(move_id: int) -> None:
     """Two minutes of samples of a throttled copy that becomes faster."""
     now, done = time.time() - 120, 0
     samples: list[Sample] = []

@@ -55,10 +55,12 @@ def page(user: Any, name: str, resource: str) -> int:
 
 
 def test_each_page_permits_only_the_expected_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(request: HttpRequest, template: str, context: object, *, status: int) -> HttpResponse:
+    def respond_denied(request: HttpRequest, template: str, context: object, *, status: int) -> HttpResponse:
         return HttpResponse(status=status)
 
-    monkeypatch.setattr(shell, "render_page", denied)  # a thousand denied requests, whose page takes most of the time
+    monkeypatch.setattr(
+        shell, "render_page", respond_denied
+    )  # a thousand denied requests, whose page takes most of the time
 
     def user(name: str, **flags: bool) -> Any:
         return get_user_model().objects.create_user(name, **flags)

@@ -56,7 +56,9 @@ class Outline(HTMLParser):
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_a_page_can_be_used_with_a_screen_reader(seeded: dict[str, Any], operator: Client, address: str) -> None:
+def test_a_page_can_be_used_with_a_screen_reader(
+    seeded_cluster: dict[str, Any], operator: Client, address: str
+) -> None:
     outline = Outline()
     outline.feed(operator.get(address).content.decode())
     assert outline.headings.count(1) == 1

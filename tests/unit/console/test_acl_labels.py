@@ -21,7 +21,7 @@ def test_each_operation_has_a_meaning_in_each_language() -> None:
 
 
 @pytest.mark.parametrize("address", ["/acls/new/", "/permissions/"])
-def test_forms_have_both(operator: Client, address: str) -> None:
+def test_forms_have_labels_and_values_of_operations(operator: Client, address: str) -> None:
     chinese = operator.get(address, headers={"accept-language": "zh-hans"}).content.decode()
     assert "describe configs（" in chinese and 'value="describe_configs"' in chinese
     assert ">describe configs</option>" in operator.get(address).content.decode()

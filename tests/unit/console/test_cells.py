@@ -119,9 +119,9 @@ def first_updates(world: World) -> list[live_events.LiveUpdate]:
     return hub.since(hub.run, 0) or []
 
 
-def test_every_live_cell_is_updated_by_live_updates(seeded: dict[str, Any], operator: Client) -> None:
+def test_every_live_cell_is_updated_by_live_updates(seeded_cluster: dict[str, Any], operator: Client) -> None:
     written: dict[str, set[str]] = defaultdict(set)
-    for update in first_updates(seeded["world"]):
+    for update in first_updates(seeded_cluster["world"]):
         for subject, field in cells.page_update(update, cells.ALL_SUBJECTS).cells:
             written[subject.partition(":")[0]].add(field)
     without_update = []
@@ -286,7 +286,7 @@ def test_progress_of_a_move_reloads_no_list_of_moves(world: World) -> None:
     hub = Hub()
     feed = LivePublisher(hub)
 
-    def reloaded(**changes: Any) -> bool:
+    def is_reloaded(**changes: Any) -> bool:
         _, seen = hub.latest()
         Move.objects.filter(pk=pk).update(**changes, version=F("version") + 1)
         feed.periodic()
@@ -296,10 +296,10 @@ def test_progress_of_a_move_reloads_no_list_of_moves(world: World) -> None:
         assert f"move:{pk}" in shown.refresh and shown.cells, "the page of the move"
         return "moves" in shown.refresh
 
-    assert reloaded(state="running"), "a new row"
-    assert not reloaded(comment="progress")
-    assert reloaded(state="paused")
-    assert not reloaded(comment="more")
+    assert is_reloaded(state="running"), "a new row"
+    assert not is_reloaded(comment="progress")
+    assert is_reloaded(state="paused")
+    assert not is_reloaded(comment="more")
 
 
 @pytest.mark.django_db
@@ -352,11 +352,11 @@ def test_changes_during_a_database_error_are_published_later(world: World, monke
     hub = Hub()
     feed = LivePublisher(hub)
 
-    def locked(ids: list[int]) -> list[Any]:
+    def raise_database_locked(ids: list[int]) -> list[Any]:
         raise DatabaseError("database is locked")
 
     with monkeypatch.context() as m:
-        m.setattr(moves, "move_rows", locked)
+        m.setattr(moves, "move_rows", raise_database_locked)
         with pytest.raises(DatabaseError):
             feed.periodic()
     feed.periodic()

@@ -20,7 +20,7 @@ def rows(client: Client, address: str) -> list[dict[str, str]]:
 
 
 def test_all_pages_of_the_filter_in_its_order(
-    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exports, "PER_PAGE_MAX", 2)
     names = [r["name"] for r in rows(viewer, "/topics/?sort=-name&format=csv")]
@@ -33,13 +33,13 @@ def test_all_pages_of_the_filter_in_its_order(
 
 
 @pytest.mark.parametrize("address", ["/groups/", "/audit/", "/alerts/", "/users/", "/topics/"])
-def test_every_list_with_a_link_has_a_file(seeded: dict[str, Any], operator: Client, address: str) -> None:
+def test_every_list_with_a_link_has_a_file(seeded_cluster: dict[str, Any], operator: Client, address: str) -> None:
     assert "format=csv" in operator.get(address).content.decode()
     assert rows(operator, f"{address}?format=csv")
 
 
 def test_a_file_with_too_many_rows_has_a_note(
-    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exports, "PER_PAGE_MAX", 2)
     monkeypatch.setattr(exports, "ROWS_MAX", 2)

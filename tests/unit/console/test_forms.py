@@ -11,7 +11,7 @@ from controlplane.domain.scope import DrainScope
 from controlplane.services import Rejected
 
 
-def cleaned(form: Any) -> dict[str, Any]:
+def cleaned_data(form: Any) -> dict[str, Any]:
     assert form.is_valid(), form.errors
     found: dict[str, Any] = form.cleaned_data
     return found
@@ -34,7 +34,7 @@ def test_an_error_of_a_service_is_beside_its_field_or_above_the_form() -> None:
 )
 def test_megabytes_are_bytes(typed: str, value: int | None) -> None:
     form = forms.ThrottleForm({"throttle_bytes_per_s": typed})
-    assert cleaned(form)["throttle_bytes_per_s"] == value
+    assert cleaned_data(form)["throttle_bytes_per_s"] == value
 
 
 def test_all_problems_of_a_topic_are_shown_at_once() -> None:
@@ -47,7 +47,10 @@ def test_all_problems_of_a_topic_are_shown_at_once() -> None:
 
 def test_configs_are_entered_with_units_one_per_line() -> None:
     given = {"name": "t", "partitions": "3", "configs": "retention.ms = 7 d\n\nsegment.bytes=256 MiB\n"}
-    assert cleaned(forms.TopicForm(given))["configs"] == {"retention.ms": "604800000", "segment.bytes": "268435456"}
+    assert cleaned_data(forms.TopicForm(given))["configs"] == {
+        "retention.ms": "604800000",
+        "segment.bytes": "268435456",
+    }
     assert forms.config_lines("a=b=c\n = \nx") == (
         {"a": "b=c", "": ""},
         ["“x” has no '='. Enter name=value."],
@@ -55,7 +58,7 @@ def test_configs_are_entered_with_units_one_per_line() -> None:
 
 
 def test_topics_of_an_archive_are_separated_by_lines_or_commas() -> None:
-    assert cleaned(forms.ArchiveForm({"topics": "a, b\nc,,\n"}))["topics"] == ["a", "b", "c"]
+    assert cleaned_data(forms.ArchiveForm({"topics": "a, b\nc,,\n"}))["topics"] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("typed", "valid"), [("orders", True), ("order", False), ("", False)])
@@ -75,7 +78,7 @@ def test_a_deletion_is_confirmed_by_the_name(typed: str, valid: bool) -> None:
 )
 def test_a_window_is_entered_as_times_and_days(given: dict[str, Any], window: dict[str, Any] | None) -> None:
     form = forms.ScheduleForm(given)
-    cleaned(form)
+    cleaned_data(form)
     assert form.window() == window
 
 
@@ -97,7 +100,7 @@ def move(**fields: str) -> forms.MoveForm:
     [("", "copy", ""), ("copy", "copy", ""), ("tail", "tail", ""), ("tail_early", "tail", "early")],
 )
 def test_one_choice_is_the_mode_and_the_hand_over(chosen: str, mode: str, handover: str) -> None:
-    found = cleaned(move(mode=chosen))
+    found = cleaned_data(move(mode=chosen))
     assert (found["mode"], found["handover"], found["scope"]) == (mode, handover, DrainScope(broker=2))
 
 

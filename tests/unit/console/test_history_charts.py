@@ -33,7 +33,7 @@ def charts(query: str = "", subject: str = "topic:flights", *metrics: str) -> Pa
 
 @pytest.mark.parametrize(("address", "chart"), PAGES.items())
 def test_the_charts_of_a_page_are_drawn_from_rows(
-    seeded: dict[str, Any], viewer: Client, address: str, chart: str
+    seeded_cluster: dict[str, Any], viewer: Client, address: str, chart: str
 ) -> None:
     text = viewer.get(address).content.decode()
     found = re.search(rf'data-chart="{re.escape(chart)}" data-points="([^"]*)"', text)
@@ -44,7 +44,7 @@ def test_the_charts_of_a_page_are_drawn_from_rows(
 
 
 @pytest.mark.parametrize("choice", RANGES)
-def test_a_range_ends_now(seeded: dict[str, Any], choice: str) -> None:
+def test_a_range_ends_now(seeded_cluster: dict[str, Any], choice: str) -> None:
     found = charts(f"?range={choice}")
     assert (found.choice, found.problem, found.until - found.since) == (choice, "", RANGES[choice][1])
     columns = json.loads(found.charts[0].points)
@@ -53,7 +53,7 @@ def test_a_range_ends_now(seeded: dict[str, Any], choice: str) -> None:
     )
 
 
-def test_a_range_between_two_times_is_utc_and_not_live(seeded: dict[str, Any]) -> None:
+def test_a_range_between_two_times_is_utc_and_not_live(seeded_cluster: dict[str, Any]) -> None:
     found = charts("?since=2026-11-20T03:00&until=2026-11-20T05:30")
     assert (found.choice, found.live, found.since_input, found.until_input) == (
         "",
@@ -64,16 +64,16 @@ def test_a_range_between_two_times_is_utc_and_not_live(seeded: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("query", ["?since=yesterday", "?since=2026-11-20&until=2026-11-19", "?since=1999-01-01"])
-def test_an_impossible_range_has_a_reason_and_shows_the_default(seeded: dict[str, Any], query: str) -> None:
+def test_an_impossible_range_has_a_reason_and_shows_the_default(seeded_cluster: dict[str, Any], query: str) -> None:
     found = charts(query)
     assert found.problem and found.choice == "15m" and found.live
 
 
-def test_an_unknown_range_is_the_default(seeded: dict[str, Any]) -> None:
+def test_an_unknown_range_is_the_default(seeded_cluster: dict[str, Any]) -> None:
     assert charts("?range=1y").choice == "15m"
 
 
-def test_marks_have_links(seeded: dict[str, Any], viewer: Client) -> None:
+def test_marks_have_links(seeded_cluster: dict[str, Any], viewer: Client) -> None:
     now = timezone.now()
     ClusterEvent.objects.create(at=now, kind="leaders_changed", text="Leader election for 1 partition (flights-0).")
     ClusterEvent.objects.create(at=now, kind="broker_down", subject="2", text="Broker 2 left.")
@@ -86,12 +86,12 @@ def test_marks_have_links(seeded: dict[str, Any], viewer: Client) -> None:
     assert {kind for _, kind, _ in drawn} == {"change", "alert", "election", "broker"}
 
 
-def test_the_values_are_available_as_csv(seeded: dict[str, Any], viewer: Client) -> None:
+def test_the_values_are_available_as_csv(seeded_cluster: dict[str, Any], viewer: Client) -> None:
     response = viewer.get(charts().charts[0].csv)
     assert response.status_code == 200 and response.content.decode().startswith("at,value,peak\r\n")
 
 
-def test_a_page_without_history_has_empty_charts(seeded: dict[str, Any], viewer: Client) -> None:
+def test_a_page_without_history_has_empty_charts(seeded_cluster: dict[str, Any], viewer: Client) -> None:
     text = viewer.get("/topics/payments.audit/").content.decode()
     assert 'data-points="[[],[]]"' in text
     assert charts("", "topic:payments.audit").since < timezone.now() - timedelta(minutes=14)
@@ -99,7 +99,7 @@ def test_a_page_without_history_has_empty_charts(seeded: dict[str, Any], viewer:
 
 @pytest.mark.parametrize(("part", "text"), [("read", "metrics.points"), ("no_table", "no <a"), ("failed", "too slow")])
 def test_a_page_names_the_origin_of_old_values(
-    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, part: str, text: str
+    seeded_cluster: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, part: str, text: str
 ) -> None:
     errors = {"read": None, "no_table": QueryError.NO_TABLE, "failed": QueryError.TIME}
     response = HistoryResult(error=errors[part], detail="too slow")

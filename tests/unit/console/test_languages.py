@@ -21,7 +21,7 @@ TEMPLATES = ROOT / "templates"
 CHINESE = {"HTTP_ACCEPT_LANGUAGE": "zh-CN"}
 
 
-class Bracketed:
+class BracketedTranslations:
     """The Chinese catalogue with each text as its own translation, in brackets. A text that the catalogue does not have is not in brackets."""
 
     def __init__(self) -> None:
@@ -49,9 +49,9 @@ def forget_rendered_parts() -> None:
 
 
 @pytest.fixture
-def bracketed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def bracketed_translations(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget_rendered_parts()
-    monkeypatch.setitem(trans_real._translations, "zh-hans", Bracketed())
+    monkeypatch.setitem(trans_real._translations, "zh-hans", BracketedTranslations())
     yield
     translation.activate("en")  # a request leaves its language active in this thread
     forget_rendered_parts()
@@ -104,15 +104,15 @@ class VisibleText(HTMLParser):
             self.text += BREAK + data
 
 
-def left(page: str) -> set[str]:
+def untranslated_texts(page: str) -> set[str]:
     """The texts of a page outside of brackets that look like a sentence or a label."""
     shown = VisibleText()
     shown.feed(page)
-    pieces = [piece for text in (shown.text, *shown.attributes) for piece in _outside(text).split(BREAK)]
+    pieces = [piece for text in (shown.text, *shown.attributes) for piece in text_outside_brackets(text).split(BREAK)]
     return {text for piece in pieces if SENTENCE.search(text := " ".join(piece.split()))}
 
 
-def _outside(text: str) -> str:
+def text_outside_brackets(text: str) -> str:
     while (shorter := re.sub(r"⟦[^⟦⟧]*⟧", BREAK, text)) != text:
         text = shorter
     return text
@@ -123,8 +123,8 @@ DATA = {"Weir", "User", "Group"}
 
 def test_a_text_outside_of_brackets_is_found() -> None:
     page = '<p title="⟦Age⟧">⟦There is <b>no</b> page⟧ orders-1</p><p title="Not translated">⟦x⟧</p><code>a word</code><dt>Name</dt>'
-    assert left(page) == {"Not translated", "Name"}
-    assert left(
+    assert untranslated_texts(page) == {"Not translated", "Name"}
+    assert untranslated_texts(
         '<html lang="zh"><p lang="">disk is old</p><p lang="en" title="Not found">Not found</p><p>Not found'
     ) == {"Not found"}
 
@@ -138,10 +138,12 @@ def test_few_elements_are_english_in_each_language() -> None:
     assert found == ENGLISH
 
 
-def test_no_text_is_outside_of_the_catalogues(seeded: dict[str, Any], operator: Client, bracketed: None) -> None:
+def test_no_text_is_outside_of_the_catalogues(
+    seeded_cluster: dict[str, Any], operator: Client, bracketed_translations: None
+) -> None:
     found: dict[str, str] = {}
     for address in PAGES:
         # On a slow machine the data of the scene would become old, and the pages would say so.
         Cluster.objects.update(observed_at=timezone.now())
-        found |= dict.fromkeys(left(operator.get(address, **CHINESE).content.decode()) - DATA, address)
+        found |= dict.fromkeys(untranslated_texts(operator.get(address, **CHINESE).content.decode()) - DATA, address)
     assert not found, sorted(found.items())

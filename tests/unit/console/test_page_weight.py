@@ -12,7 +12,7 @@ FIRST_PAGE_BYTES_MAX = 60_000
 FILE = re.compile(r'<(?:link rel="(?:stylesheet|icon)"|script)[^>]*?(?:href|src)="([^"]+)"')
 
 
-def test_the_first_page_is_small(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_first_page_is_small(seeded_cluster: dict[str, Any], operator: Client) -> None:
     accept = {"accept-encoding": "gzip, deflate, br"}
     page = operator.get("/", headers=accept)
     files = {

@@ -167,7 +167,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_every_page_opens_on_a_busy_cluster(seeded: dict[str, Any], operator: Client, address: str) -> None:
+def test_every_page_opens_on_a_busy_cluster(seeded_cluster: dict[str, Any], operator: Client, address: str) -> None:
     response = operator.get(address)
     assert response.status_code == 200, response.content.decode()[:2000]
     text = response.content.decode()
@@ -234,13 +234,13 @@ def test_a_login_succeeds_or_fails(db: None, client: Client) -> None:
     assert response.headers["Location"] == "/topics/"
 
 
-def test_a_list_keeps_its_filter_order_and_page_in_its_links(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_list_keeps_its_filter_order_and_page_in_its_links(seeded_cluster: dict[str, Any], operator: Client) -> None:
     text = operator.get("/topics/?q=o&sort=-size_bytes&per_page=1&internal=1").content.decode()
     assert 'aria-sort="descending"' in text
     assert "page=2" in text and "q=o" in text and "of 2 topics" in text
 
 
-def test_unknown_is_a_dash_with_its_reason_and_not_a_zero(seeded: dict[str, Any], operator: Client) -> None:
+def test_unknown_is_a_dash_with_its_reason_and_not_a_zero(seeded_cluster: dict[str, Any], operator: Client) -> None:
     text = operator.get("/groups/nightly/").content.decode()
     assert '<span class="unk" title="Unknown: ' in text
 
@@ -261,7 +261,7 @@ def test_the_theme_is_stored_and_redirects_only_within_the_site(db: None, operat
         "/topics/orders/delete/",
     ],
 )
-def test_a_costly_act_requires_a_reason(seeded: dict[str, Any], operator: Client, address: str) -> None:
+def test_a_costly_act_requires_a_reason(seeded_cluster: dict[str, Any], operator: Client, address: str) -> None:
     before = Change.objects.count()
     response = operator.post(address, {"confirm_name": "orders", "comment": " "})
     assert "Give a reason; it is recorded in the audit log." in response.content.decode()

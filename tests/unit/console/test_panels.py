@@ -43,7 +43,7 @@ def panel(html: str, element_id: str) -> str:
 
 
 @pytest.mark.parametrize("path", PANELS)
-def test_the_response_has_the_panels_and_no_frame(seeded: dict[str, Any], operator: Client, path: str) -> None:
+def test_the_response_has_the_panels_and_no_frame(seeded_cluster: dict[str, Any], operator: Client, path: str) -> None:
     whole = operator.get(path).content.decode()
     response = operator.get(path, headers={"Weir-Panels": " ".join(PANELS[path])})
     found = response.content.decode()
@@ -53,7 +53,9 @@ def test_the_response_has_the_panels_and_no_frame(seeded: dict[str, Any], operat
     assert any(panel(found, element_id) for element_id in PANELS[path])
 
 
-def test_a_pending_change_of_a_topic_is_reloaded_until_it_is_applied(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_pending_change_of_a_topic_is_reloaded_until_it_is_applied(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
     """No update names the panel of a change that is not applied yet: the page said "creating" forever. static/weir/panels.js reloads every panel
     with an unsettled part."""
     both = {"Weir-Panels": "topic-state waiting"}
@@ -71,7 +73,7 @@ def test_a_pending_change_of_a_topic_is_reloaded_until_it_is_applied(seeded: dic
     ("path", "one"), [("/", "changes-now"), ("/brokers/1/", "broker-acts"), ("/moves/1/", "move-tabs")]
 )
 def test_selectors_of_other_panels_are_not_called(
-    seeded: dict[str, Any], operator: Client, path: str, one: str
+    seeded_cluster: dict[str, Any], operator: Client, path: str, one: str
 ) -> None:
     operator.get(path)
     with CaptureQueriesContext(connection) as whole:
@@ -102,7 +104,7 @@ def test_a_request_for_panels_has_the_position_of_its_page(header: str, position
 
 
 def test_panels_are_not_older_than_the_page_and_pages_have_the_position_of_their_rows(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_rows, "SHARED_SECONDS", 600.0)
     newest = [("run", 5)]
@@ -123,7 +125,7 @@ def test_panels_are_not_older_than_the_page_and_pages_have_the_position_of_their
 
 
 def test_a_page_that_changes_something_shares_no_rows(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered: list[object] = []
 

@@ -98,24 +98,24 @@ READINGS = [
 
 
 def test_no_page_and_no_selector_sends_a_request_to_a_broker_or_zookeeper(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`/messages/` reads from brokers only after a topic is chosen. Hooks on Python sockets do not see librdkafka's threads, so its clients cannot be
     constructed here."""
 
-    def asks(*_: Any, **__: Any) -> None:
+    def fail_if_called(*_: Any, **__: Any) -> None:
         raise AssertionError("a read opened a connection")
 
-    monkeypatch.setattr(socket.socket, "connect", asks)
-    monkeypatch.setattr(socket.socket, "connect_ex", asks)
+    monkeypatch.setattr(socket.socket, "connect", fail_if_called)
+    monkeypatch.setattr(socket.socket, "connect_ex", fail_if_called)
     for client in ("Consumer", "Producer", "admin.AdminClient"):
-        monkeypatch.setattr(f"confluent_kafka.{client}", asks)
+        monkeypatch.setattr(f"confluent_kafka.{client}", fail_if_called)
     for address in [*(p for p in PAGES if not p.startswith(READS_BROKERS)), *(f"/api/v1/{r}" for r in READINGS)]:
         assert operator.get(address).status_code == 200, address
 
 
 def test_topics_that_are_not_created_yet_are_counted_where_they_are_not_listed(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from controlplane.selectors import topics as selectors
     from controlplane.services import topics
@@ -132,12 +132,12 @@ def test_topics_that_are_not_created_yet_are_counted_where_they_are_not_listed(
 
 
 def test_drift_of_many_topics_is_read_page_by_page_and_counted(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from console.views import topics
 
     for n in range(3):
-        seeded["world"].topic(f"strange-{n}", (1, 2), row=False)
+        seeded_cluster["world"].topic(f"strange-{n}", (1, 2), row=False)
     monkeypatch.setattr(topics, "DRIFT_SHOWN_MAX", 2)
     text = operator.get("/topics/?state=drift").content.decode()
     assert text.count("The cluster has this topic") == 2
@@ -149,7 +149,7 @@ PAGE_TEXTS: dict[str, str] = {}
 
 
 @pytest.fixture
-def page_texts(seeded: dict[str, Any], operator: Client) -> dict[str, str]:
+def page_texts(seeded_cluster: dict[str, Any], operator: Client) -> dict[str, str]:
     if not PAGE_TEXTS:
         PAGE_TEXTS.update({address: operator.get(address).content.decode() for address in PAGES})
     return PAGE_TEXTS

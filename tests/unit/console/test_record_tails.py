@@ -79,14 +79,14 @@ class Browser:
     def send(self, do: str, number: int = 1, **more: Any) -> None:
         self.tail.receive({"id": number, "do": do, **more})
 
-    async def until(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    async def receive_until(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         async with asyncio.timeout(30):
             while not condition(update := await self.updates.get()):
                 pass
         return update
 
     async def state(self, state: str, number: int = 1) -> dict[str, Any]:
-        return await self.until(lambda update: (update["state"], update["id"]) == (state, number))
+        return await self.receive_until(lambda update: (update["state"], update["id"]) == (state, number))
 
 
 def run(scene: Scene) -> None:
@@ -102,14 +102,14 @@ def run(scene: Scene) -> None:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_tails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_tails, "UPDATE_SECONDS", 0.01)
     monkeypatch.setattr(record_tails, "LiveTail", FakeTail)
     monkeypatch.setattr(FakeTail, "opened", [])
 
 
 def test_rows_are_escaped_and_read_in_a_thread_of_the_tails() -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         update = await browser.state("live")
         (row,) = update["rows"]
@@ -119,47 +119,47 @@ def test_rows_are_escaped_and_read_in_a_thread_of_the_tails() -> None:
         assert (tail.query.topic, tail.query.filters.value_contains) == ("orders", "x")
         assert all(name.startswith("record-tail") for name in tail.threads)
 
-    run(scene)
+    run(use_browser)
 
 
 def test_the_texts_of_a_tail_have_the_language_of_its_page() -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=QUERY, language="zh-hans")
         assert "shown" not in (await browser.state("live"))["status"]
         browser.send("stop")
         note = (await browser.state("ended"))["note"]
         assert note and note != "Stopped."
 
-    run(scene)
+    run(use_browser)
 
 
 def test_a_pause_counts_and_a_resume_shows_records_again() -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         await browser.state("live")
         browser.send("pause")
-        update = await browser.until(lambda u: u["state"] == "paused" and "skipped" in u["status"])
+        update = await browser.receive_until(lambda u: u["state"] == "paused" and "skipped" in u["status"])
         assert update["rows"] == [] and "since the pause" in update["status"]
         browser.send("resume")
         update = await browser.state("live")
         assert update["rows"] and "during the pause" in update["status"]
 
-    run(scene)
+    run(use_browser)
 
 
 def test_a_stop_ends_the_tail_and_sends_its_state() -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         await browser.state("live")
         browser.send("stop")
         assert (await browser.state("ended"))["note"] == "Stopped."
         assert FakeTail.opened[0].ends == [TailEnd.STOPPED]
 
-    run(scene)
+    run(use_browser)
 
 
 def test_a_second_start_ends_the_first_tail() -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         await browser.state("live")
         browser.send("start", 2, query=QUERY)
@@ -169,11 +169,11 @@ def test_a_second_start_ends_the_first_tail() -> None:
         assert await asyncio.to_thread(first.closed.wait, 30)
         assert first.ends == [TailEnd.STOPPED] and second.ends == []
 
-    run(scene)
+    run(use_browser)
 
 
 def test_a_tail_ends_without_a_visible_page() -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         await browser.state("live")
         started = browser.tail._run
@@ -187,11 +187,11 @@ def test_a_tail_ends_without_a_visible_page() -> None:
         assert "not visible" in (await browser.state("ended"))["note"]
         assert FakeTail.opened[0].ends == [TailEnd.HIDDEN]
 
-    run(scene)
+    run(use_browser)
 
 
 def test_a_closed_connection_ends_the_tail() -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         await browser.state("live")
         browser.fails = True
@@ -199,7 +199,7 @@ def test_a_closed_connection_ends_the_tail() -> None:
             await asyncio.gather(*record_tails._running)
         assert FakeTail.opened[0].ends == [TailEnd.CLOSED]
 
-    run(scene)
+    run(use_browser)
 
 
 @pytest.mark.parametrize(
@@ -212,45 +212,45 @@ def test_a_closed_connection_ends_the_tail() -> None:
 def test_an_error_during_the_tail_ends_it(
     monkeypatch: pytest.MonkeyPatch, error: Exception, end: TailEnd, note: str
 ) -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         await browser.state("live")
         monkeypatch.setattr(FakeTail, "error", error)
         assert (await browser.state("ended"))["note"] == note
         assert FakeTail.opened[0].ends == [end]
 
-    run(scene)
+    run(use_browser)
 
 
 @pytest.mark.parametrize("query", ["", "topic=orders&partitions=x", "topic=orders&limit=0", "x" * 50_000])
 def test_an_invalid_query_opens_nothing(query: str) -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=query)
         assert (await browser.state("ended"))["note"]
         assert not FakeTail.opened
 
-    run(scene)
+    run(use_browser)
 
 
 def test_a_rejected_tail_shows_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeTail, "error", Rejected("You have 3 live tails already."))
 
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         assert (await browser.state("ended"))["note"] == "You have 3 live tails already."
 
-    run(scene)
+    run(use_browser)
 
 
 @pytest.mark.parametrize(
     "message", [None, [], {}, {"id": "1", "do": "start"}, {"id": 1, "do": "pause"}, {"id": 1, "do": []}]
 )
 def test_other_messages_are_ignored(message: Any) -> None:
-    async def scene(browser: Browser) -> None:
+    async def use_browser(browser: Browser) -> None:
         browser.tail.receive(message)
         assert not record_tails._running
 
-    run(scene)
+    run(use_browser)
 
 
 def test_an_update_is_limited_in_bytes_and_counts_omitted_rows(monkeypatch: pytest.MonkeyPatch) -> None:

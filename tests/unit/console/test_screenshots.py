@@ -19,14 +19,14 @@ from controlplane.selectors.alerts import alert_row
 from tests.browser import sample_alerts
 from tests.browser.pages import NIGHT_PAGES, NOT_PAGES, PAGES, WITHOUT_LOGIN
 from tests.browser.screenshots import LANGUAGES, SCALES, THEMES, WIDTHS, Choice, pictures
-from tests.browser.served import moves_in_every_state
+from tests.browser.seeded_server import moves_in_every_state
 from tests.unit.console.seed import seed
 
 VALUES: dict[str, Any] = {"language": "zh-hans", "topic_id": "00000000-0000-0000-0000-000000000001", "kind": "archive"}
 PAIRS = list(itertools.product(LANGUAGES, THEMES, WIDTHS))
 
 
-def missing(names: set[str], addresses: list[str]) -> set[str]:
+def unopened_names(names: set[str], addresses: list[str]) -> set[str]:
     """URL names that no address opens."""
     return names - {str(resolve(a.partition("?")[0]).url_name) for a in addresses}
 
@@ -34,9 +34,9 @@ def missing(names: set[str], addresses: list[str]) -> set[str]:
 def test_every_url_of_the_console_has_a_picture_or_is_no_page() -> None:
     names = {str(p.name) for p in urlpatterns}
     addresses = [*PAGES.values(), *WITHOUT_LOGIN.values()]
-    assert missing(names - NOT_PAGES, addresses) == set(), "add them to tests/browser/pages.py"
-    assert names >= NOT_PAGES and missing(set(NOT_PAGES), addresses) == NOT_PAGES
-    assert missing({"overview", "a-new-page"}, addresses) == {"a-new-page"}
+    assert unopened_names(names - NOT_PAGES, addresses) == set(), "add them to tests/browser/pages.py"
+    assert names >= NOT_PAGES and unopened_names(set(NOT_PAGES), addresses) == NOT_PAGES
+    assert unopened_names({"overview", "a-new-page"}, addresses) == {"a-new-page"}
 
 
 def test_each_page_is_taken_in_each_language_theme_and_width() -> None:
@@ -54,7 +54,7 @@ def test_the_sample_of_a_night_has_an_open_alert_of_each_kind(operator: Client) 
     """Pages of many kinds had never been looked at: the sample had four of them."""
     world = seed(extra_topics=60)["world"]
     moves_in_every_state()
-    sample_alerts.resolved(world)
+    sample_alerts.create_resolved_alerts(world)
     ended = set(Alert.objects.filter(ended_at__isnull=False).values_list("kind", flat=True))
     assert ended >= {"broker_down", "zookeeper_away", "disk_low", "group_falling_behind"}, "the history is empty"
     sample_alerts.every_kind(world)
@@ -102,7 +102,7 @@ def test_titles_and_buttons_of_alerts_are_chinese(operator: Client) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_PAGES))
-def test_a_view_without_a_screenshot_is_not_a_page(seeded: dict[str, Any], operator: Client, name: str) -> None:
+def test_a_view_without_a_screenshot_is_not_a_page(seeded_cluster: dict[str, Any], operator: Client, name: str) -> None:
     pattern = next(p for p in urlpatterns if p.name == name)
     values = {n: VALUES.get(n, 1 if "Int" in type(c).__name__ else "x") for n, c in pattern.pattern.converters.items()}
     response = operator.get(reverse(name, kwargs=values))

@@ -66,10 +66,10 @@ def run(
         hub = Hub()
         monkeypatch.setattr(live_selectors, "hub", hub)
 
-        async def age() -> DataAge:
+        async def current_data_age() -> DataAge:
             return DataAge(0.0, zookeeper_away=False, samples_current=True)
 
-        monkeypatch.setattr(sockets._age, "now", age)
+        monkeypatch.setattr(sockets._age, "now", current_data_age)
         monkeypatch.setattr(sockets, "signed_in", lambda key: True)
         layer = get_channel_layer()
         scope = {"type": "websocket", "path": "/ws/live", "user": FakeUser()}
@@ -91,36 +91,36 @@ def run(
     asyncio.run(main())
 
 
-async def until(page: Page, condition: Callable[[], bool]) -> None:
+async def receive_until(page: Page, condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not condition():
             await page.receive()
 
 
 def test_a_page_receives_published_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+    async def use_page(page: Page, publish: Callable[[str], Any]) -> None:
         await page.send_subjects()
         await page.receive()
         await publish("running")
-        await until(page, lambda: "running" in page.state)
+        await receive_until(page, lambda: "running" in page.state)
 
-    run(monkeypatch, scene)
+    run(monkeypatch, use_page)
 
 
 def test_a_page_catches_up_after_a_lost_update(monkeypatch: pytest.MonkeyPatch) -> None:
     """The receiver had already moved its position behind the gap when it notified the sockets: none of them saw that it had missed something."""
 
-    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+    async def use_page(page: Page, publish: Callable[[str], Any]) -> None:
         await page.send_subjects()
         await page.receive()
         await publish("running")
-        await until(page, lambda: "running" in page.state)
+        await receive_until(page, lambda: "running" in page.state)
         live_selectors.hub.publish(live_events.MOVES, {"moves": [move("paused")], "listed": True})  # type: ignore[attr-defined]
         later = live_selectors.hub.publish(live_events.CHANGES, {"id": 1, "pending": 0})  # type: ignore[attr-defined]
         await get_channel_layer().group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [pack(later)]})
-        await until(page, lambda: "paused" in page.state)
+        await receive_until(page, lambda: "paused" in page.state)
 
-    run(monkeypatch, scene)
+    run(monkeypatch, use_page)
 
 
 @pytest.mark.parametrize("connected_first", [False, True])
@@ -134,7 +134,7 @@ def test_a_change_between_the_load_of_the_page_and_its_first_update_reloads_the_
         data = {"brokers": [{"broker_id": 1, "alive": alive, **counts}]}
         return live_selectors.hub.publish(live_events.BROKERS, data)  # type: ignore[attr-defined]
 
-    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+    async def use_page(page: Page, publish: Callable[[str], Any]) -> None:
         loaded = brokers(True)
         page.run, page.seq = loaded["run"], loaded["seq"]
         if connected_first:
@@ -144,9 +144,9 @@ def test_a_change_between_the_load_of_the_page_and_its_first_update_reloads_the_
         if not connected_first:
             await page.send_subjects()
         await get_channel_layer().group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [pack(later)]})
-        await until(page, lambda: "brokers" in page.refreshed)
+        await receive_until(page, lambda: "brokers" in page.refreshed)
 
-    run(monkeypatch, scene)
+    run(monkeypatch, use_page)
 
 
 def test_a_browser_connects_again_if_the_channel_layer_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,13 +155,13 @@ def test_a_browser_connects_again_if_the_channel_layer_fails(monkeypatch: pytest
     async def fail(*_: object) -> None:
         raise ConnectionError("no Redis")
 
-    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+    async def use_page(page: Page, publish: Callable[[str], Any]) -> None:
         monkeypatch.setattr(get_channel_layer(), "group_add", fail)
         await page.send_subjects()
         message = await page.socket.receive_output(30)
         assert (message["type"], message["code"]) == ("websocket.close", sockets.SERVER_ERROR)
 
-    run(monkeypatch, scene)
+    run(monkeypatch, use_page)
 
 
 def test_a_heartbeat_has_the_number_of_the_last_sent_update(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_a_heartbeat_has_the_number_of_the_last_sent_update(monkeypatch: pytest.
     monkeypatch.setattr(sockets, "FLUSH_SECONDS", 1.0)
     monkeypatch.setattr(sockets, "HEARTBEAT_SECONDS", 0.1)
 
-    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+    async def use_page(page: Page, publish: Callable[[str], Any]) -> None:
         await page.send_subjects()
         await page.receive()
         await publish("rolled_back")
@@ -182,7 +182,7 @@ def test_a_heartbeat_has_the_number_of_the_last_sent_update(monkeypatch: pytest.
                 return
         raise AssertionError(f"the page still says {page.state!r} at number {page.seq}")
 
-    run(monkeypatch, scene)
+    run(monkeypatch, use_page)
 
 
 def test_a_tail_belongs_to_the_socket_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,14 +201,14 @@ def test_a_tail_belongs_to_the_socket_and_ends_with_it(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(sockets, "PageTail", FakePageTail)
 
-    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+    async def use_page(page: Page, publish: Callable[[str], Any]) -> None:
         message = {"id": 1, "do": "start", "query": "topic=orders"}
         await page.socket.send_input({"type": "websocket.receive", "text": json.dumps({"tail": message})})
         await page.send_subjects()
         await page.receive()
         assert received == [message] and ends == []
         await publish("running")
-        await until(page, lambda: "running" in page.state)
+        await receive_until(page, lambda: "running" in page.state)
 
-    run(monkeypatch, scene)
+    run(monkeypatch, use_page)
     assert ends == [TailEnd.CLOSED]

@@ -71,7 +71,7 @@ def test_a_row_of_an_earlier_version_has_its_english_text(world: World, operator
 
 
 def test_a_lifted_safety_check_keeps_its_values_in_move_and_proposal(
-    seeded: dict[str, Any], operator: Client, django_user_model: Any
+    seeded_cluster: dict[str, Any], operator: Client, django_user_model: Any
 ) -> None:
     english = "ledger-0 would have 1 replica, fewer than its min.insync.replicas 2; acks=all would be acknowledged by 1 replica."
     chinese = "ledger-0 将有 1 个副本，少于其 min.insync.replicas 2；acks=all 将由 1 个副本确认。"
@@ -90,7 +90,7 @@ def test_a_lifted_safety_check_keeps_its_values_in_move_and_proposal(
     assert response["lines"][0] == english and "phrases" not in response
 
 
-def test_a_stored_text_without_a_phrase_is_shown_as_it_is(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_stored_text_without_a_phrase_is_shown_as_it_is(seeded_cluster: dict[str, Any], operator: Client) -> None:
     move = Move.objects.exclude(overrides=[]).get()
     Move.objects.filter(pk=move.pk).update(overrides=("an English sentence",))
     assert "an English sentence" in page(operator, f"/moves/{move.pk}/")
@@ -99,7 +99,7 @@ def test_a_stored_text_without_a_phrase_is_shown_as_it_is(seeded: dict[str, Any]
     assert "ledger-0 would have 1 replica" in page(operator, f"/proposals/{proposal.pk}/")
 
 
-def test_the_note_of_a_restart_is_translated(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_note_of_a_restart_is_translated(seeded_cluster: dict[str, Any], operator: Client) -> None:
     step = RestartStep.objects.exclude(note="").get()
     assert step.note.startswith("Not safe to restart yet: ledger-0: without this broker, 1 replica is in sync")
     assert "尚不能安全重启：ledger-0：没有该 Broker 时有 1 个同步副本" in page(
@@ -115,19 +115,21 @@ def test_the_note_of_a_restart_is_translated(seeded: dict[str, Any], operator: C
     ],
 )
 def test_a_rejection_is_shown_in_the_language_of_the_page_and_recorded_in_english(
-    seeded: dict[str, Any], operator: Client, address: str, form: dict[str, Any], chinese: str
+    seeded_cluster: dict[str, Any], operator: Client, address: str, form: dict[str, Any], chinese: str
 ) -> None:
     assert chinese in unescape(operator.post(address, form, **CHINESE).content.decode())
     newest = Change.objects.filter(outcome="refused").first()
     assert newest is None or newest.detail.isascii()
 
 
-def test_a_missing_permission_is_explained_in_the_language_of_the_page(seeded: dict[str, Any], viewer: Client) -> None:
+def test_a_missing_permission_is_explained_in_the_language_of_the_page(
+    seeded_cluster: dict[str, Any], viewer: Client
+) -> None:
     assert "读取消息需要 read_records 权限" in page(viewer, "/messages/?topic=orders")
 
 
 def test_a_plan_that_cannot_be_made_has_its_reason_in_the_language_of_the_page(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     shown = page(operator, "/moves/new/?kind=drain&broker=1&step=review")
     assert "flights-0 有 4 个副本，没有其他存活且未停止分配的 Broker 可以接收 Broker 1 上的副本" in shown
@@ -189,7 +191,7 @@ def test_the_result_of_a_comparison_keeps_its_phrase(world: World, operator: Cli
 
 @pytest.mark.parametrize("rejected", [False, True])
 def test_the_result_of_an_approved_operation_is_translated(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch, rejected: bool
+    seeded_cluster: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch, rejected: bool
 ) -> None:
     proposal = Proposal.objects.get()
     said = (
@@ -207,7 +209,7 @@ def test_the_result_of_an_approved_operation_is_translated(
     assert chinese in page(operator, f"/proposals/{proposal.pk}/") and chinese in page(operator, "/proposals/")
 
 
-def test_the_problems_of_a_document_are_translated(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_problems_of_a_document_are_translated(seeded_cluster: dict[str, Any], operator: Client) -> None:
     text = '{"topics": [{"name": "a", "partitons": 3}, {"partitions": 0}], "users": [{"name": "x", "password": "y"}]}'
     shown = unescape(operator.post("/documents/compare/", {"document": text}, **CHINESE).content.decode())
     for chinese in (

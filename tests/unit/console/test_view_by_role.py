@@ -87,7 +87,7 @@ def client_of(name: str, **flags: bool) -> Client:
 
 
 @pytest.fixture
-def team(seeded: dict[str, Any], settings: Any) -> Client:
+def team(seeded_cluster: dict[str, Any], settings: Any) -> Client:
     """An operator of the topics `orders*`, of the group and of the SCRAM user `billing`, of broker 1 and of the ACLs, quotas and routes of `orders`."""
     client = client_of("team")
     quotas.set_quota({"user": "orders"}, {"producer_byte_rate": 1_000_000.0}, actor="bob")
@@ -250,7 +250,7 @@ def test_a_route_is_visible_with_its_source_and_all_its_targets(team: Client) ->
 
 
 def test_a_broker_shows_no_partition_and_no_share_of_hidden_resources(
-    team: Client, operator: Client, seeded: dict[str, Any]
+    team: Client, operator: Client, seeded_cluster: dict[str, Any]
 ) -> None:
     Broker.objects.filter(pk=1).update(
         restart_blocked=3, restart_blockers=[["orders", 0, [1], 1], ["flights", 1, [1], 1], ["ledger", 0, [1], 1]]
@@ -269,7 +269,9 @@ def test_a_broker_shows_no_partition_and_no_share_of_hidden_resources(
     assert [c.get(history).status_code for c in (team, operator)] == [404, 200]
 
 
-def test_a_token_of_the_scope_read_of_an_operator_sees_everything(seeded: dict[str, Any], settings: Any) -> None:
+def test_a_token_of_the_scope_read_of_an_operator_sees_everything(
+    seeded_cluster: dict[str, Any], settings: Any
+) -> None:
     view_by_role(settings)
     for name in ("ada", "bea"):
         get_user_model().objects.create_user(name, is_staff=name == "ada")
@@ -280,13 +282,13 @@ def test_a_token_of_the_scope_read_of_an_operator_sees_everything(seeded: dict[s
         assert {t["name"] for t in response["rows"]} == topics
 
 
-def test_without_the_setting_every_user_sees_everything(seeded: dict[str, Any]) -> None:
+def test_without_the_setting_every_user_sees_everything(seeded_cluster: dict[str, Any]) -> None:
     client = client_of("team")
     bind("team", ("topic", "literal", "orders"))
     assert "flights" in client.get("/topics/").content.decode() and client.get("/audit/").status_code == 200
 
 
-def test_the_filter_holds_in_the_asynchronous_server(seeded: dict[str, Any], settings: Any) -> None:
+def test_the_filter_holds_in_the_asynchronous_server(seeded_cluster: dict[str, Any], settings: Any) -> None:
     """Middleware, view and selectors have contexts of their own there."""
     view_by_role(settings)
     client = AsyncClient()
@@ -400,13 +402,15 @@ def test_a_filter_by_a_hidden_topic_finds_no_group(team: Client, operator: Clien
 
 
 def test_an_alert_about_a_disk_offers_no_hidden_move_and_no_channel(
-    team: Client, operator: Client, seeded: dict[str, Any]
+    team: Client, operator: Client, seeded_cluster: dict[str, Any]
 ) -> None:
     low = Alert.objects.create(
         kind="disk_low", subject="4", severity="degraded", text="low", do="", since=timezone.now()
     )
     page = f"/alerts/{low.pk}/"
-    assert f"/moves/{seeded['move']}/" in operator.get(page).content.decode(), "move 1 copies flights-0 to broker 4"
+    assert f"/moves/{seeded_cluster['move']}/" in operator.get(page).content.decode(), (
+        "move 1 copies flights-0 to broker 4"
+    )
     text = team.get(page).content.decode()
     assert "/moves/" not in text.split("<main", 1)[1].split("</main>")[0].replace("/moves/new/", "")
     assert 'id="sent"' not in text and 'id="sent"' in operator.get(page).content.decode()
@@ -442,7 +446,7 @@ def steps_of(page: str) -> str:
 
 @pytest.mark.parametrize("role", ["operator", "viewer"])
 def test_a_limited_user_has_only_the_steps_that_they_may_take(
-    team: Client, operator: Client, seeded: dict[str, Any], role: str
+    team: Client, operator: Client, seeded_cluster: dict[str, Any], role: str
 ) -> None:
     """Buttons led to pages that answered 403, and buttons that only open a page were disabled for everyone without a role for the whole cluster."""
     if role == "viewer":
@@ -473,7 +477,7 @@ def test_a_limited_user_has_only_the_steps_that_they_may_take(
 
 
 def test_a_viewer_of_the_whole_cluster_opens_pages_and_sees_which_role_is_missing(
-    viewer: Client, seeded: dict[str, Any]
+    viewer: Client, seeded_cluster: dict[str, Any]
 ) -> None:
     alert = Alert.objects.create(
         kind="broker_down", subject="1", severity="degraded", text="x", do="", since=timezone.now()
@@ -514,10 +518,10 @@ def test_the_help_lists_the_keys_of_pages_that_the_user_may_open(team: Client, o
     assert "Audit log" in keys[operator] and "Audit log" not in keys[team] and "Topics" in keys[team]
 
 
-def test_a_move_has_live_updates_for_users_who_see_all_its_topics(team: Client, seeded: dict[str, Any]) -> None:
+def test_a_move_has_live_updates_for_users_who_see_all_its_topics(team: Client, seeded_cluster: dict[str, Any]) -> None:
     placed = [{"topic": "orders", "partition": 0, "replicas": [1, 2, 4]}]
     own = plan_move(parse_scope({"kind": "partitions", "partitions": placed}), actor="team")
-    panels = {f"move-state:{own.pk}", f"move-state:{seeded['move']}"}
-    requested = {f"move:{own.pk}", f"move:{seeded['move']}", "move:x", "moves", "topic:orders", *panels}
+    panels = {f"move-state:{own.pk}", f"move-state:{seeded_cluster['move']}"}
+    requested = {f"move:{own.pk}", f"move:{seeded_cluster['move']}", "move:x", "moves", "topic:orders", *panels}
     seen = visibility_of(get_user_model().objects.get(username="team"))
     assert _visible_moves(seen, requested) == {f"move:{own.pk}", f"move-state:{own.pk}"}

@@ -26,7 +26,7 @@ from controlplane.models import Move
 from controlplane.selectors.cluster_history import UnknownTime
 from controlplane.selectors.move_windows import window_closed_reason
 from controlplane.selectors.moves import title_of
-from tests.unit.controlplane.domain.test_move import ALIVE, part, seen
+from tests.unit.controlplane.domain.test_move import ALIVE, observed_part, part_view
 
 
 def test_an_alert_is_translated_by_its_kind() -> None:
@@ -75,8 +75,8 @@ def rejection(parse: Callable[[str], object], text: str) -> str:
     return error.value.reason
 
 
-TAIL = part(state="truncating", delete_below=40)
-RISKY = part(state="copying", observed=seen((2, 3, 1), isr=(3,), generation=8, adding=(), removing=(1,)))
+TAIL = part_view(state="truncating", delete_below=40)
+RISKY = part_view(state="copying", observed=observed_part((2, 3, 1), isr=(3,), generation=8, adding=(), removing=(1,)))
 
 
 @pytest.mark.parametrize(

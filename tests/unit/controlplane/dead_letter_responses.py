@@ -133,7 +133,7 @@ def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = 
         world.topic(name, (1, 2), (2, 3), configs={"weir.retry.source": topic})
     Topic.objects.filter(name__in=(f"{topic}.retry", f"{topic}.dead")).update(configs={"weir.retry.source": topic})
     first = [letter(1), letter(2, "mail", "bad address"), letter(5, None)]
-    return _patched(monkeypatch, DeadLetterResponses({0: first, 1: [letter(0)]}))
+    return patch_messages(monkeypatch, DeadLetterResponses({0: first, 1: [letter(0)]}))
 
 
 DLQ, ENABLED = "dlq.tasks", {"errors.deadletterqueue.group.enable": "true"}
@@ -167,7 +167,7 @@ def patch_share_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> Dead
     responses = DeadLetterResponses({0: letters})
     responses.originals = {("orders", 1, o): original(o) for o in (30, 31)} | {("bills", 0, 7): original(7)}
     monkeypatch.setattr(records_at, "read_records_at", responses.read_records_at)
-    return _patched(monkeypatch, responses)
+    return patch_messages(monkeypatch, responses)
 
 
 def with_retry_topic(world: World) -> None:
@@ -176,7 +176,7 @@ def with_retry_topic(world: World) -> None:
     Topic.objects.filter(name="orders.retry").update(configs={"weir.retry.source": "orders"})
 
 
-def _patched(monkeypatch: pytest.MonkeyPatch, responses: DeadLetterResponses) -> DeadLetterResponses:
+def patch_messages(monkeypatch: pytest.MonkeyPatch, responses: DeadLetterResponses) -> DeadLetterResponses:
     monkeypatch.setattr(messages, "read_messages", responses.page)
     monkeypatch.setattr(messages, "read_raw", responses.raw)
     monkeypatch.setattr(record_range, "read_range", responses.read_range)
@@ -185,7 +185,7 @@ def _patched(monkeypatch: pytest.MonkeyPatch, responses: DeadLetterResponses) ->
     return responses
 
 
-def permitted(name: str, *commands: str, staff: bool = True) -> Any:
+def user_with_permissions(name: str, *commands: str, staff: bool = True) -> Any:
     """A user with the permissions of these commands."""
     get_user_model().objects.get_or_create(username=name, defaults={"is_staff": staff})
     for command in commands or ("produce_records", "read_records"):

@@ -107,7 +107,7 @@ def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = 
     """A topic with delayed messages in two partitions; broker 1 leads partition 0, broker 2 partition 1."""
     world.topic(topic, (1, 2), (2, 3))
     world.topic(f"{topic}.delay", (1, 2), (2, 3), configs={"weir.delay.topic": topic})
-    world.look()
+    world.project()
     Topic.objects.filter(name=f"{topic}.delay").update(configs={"weir.delay.topic": topic})
     at = NOW_MS + HOUR_MS
     first = [

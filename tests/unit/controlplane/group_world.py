@@ -51,20 +51,20 @@ class GroupWorldClient:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def _called(self, name: str) -> None:
+    def _record_call(self, name: str) -> None:
         self.world.calls.append(name)
         if name in self.world.silent:
             raise NoResponse(f"{name}: no response")
 
     def status(self) -> GroupStatus:
-        self._called("status")
+        self._record_call("status")
         state = "Stable" if self.world.members else "Empty"
         return GroupStatus(state, self.world.consumer_protocol, tuple(self.world.members))
 
     def fetch_committed(
         self, keys: Iterable[Key] | None = None, group_id: str = ""
     ) -> tuple[dict[Key, CommittedOffset], set[Key]]:
-        self._called("committed")
+        self._record_call("committed")
         found = self.world.offsets.get(group_id or self.group_id, {})
         wanted = set(found) if keys is None else set(keys)
         return {k: o for k, o in found.items() if k in wanted - self.world.unstable}, self.world.unstable & wanted
@@ -74,7 +74,7 @@ class GroupWorldClient:
         return {k: 1 for k in self.world.logs if k[0] in wanted}
 
     def log_ranges(self, leaders: Mapping[Key, int]) -> dict[Key, LogRange]:
-        self._called("log_ranges")
+        self._record_call("log_ranges")
         return {k: self.world.logs[k] for k in leaders}
 
     def offsets_at(self, leaders: Mapping[Key, int], timestamp: int) -> dict[Key, int]:
@@ -82,7 +82,7 @@ class GroupWorldClient:
 
     def commit(self, offsets: Mapping[Key, CommittedOffset]) -> dict[Key, ErrorCode]:
         self.world.before_commit()
-        self._called("commit")
+        self._record_call("commit")
         if self.world.members:
             return dict.fromkeys(offsets, ErrorCode.UNKNOWN_MEMBER_ID)
         rejected = {k: e for k, e in self.world.errors.items() if k in offsets}
@@ -93,7 +93,7 @@ class GroupWorldClient:
         return rejected
 
     def delete(self, keys: Iterable[Key]) -> dict[Key, ErrorCode]:
-        self._called("delete")
+        self._record_call("delete")
         if self.world.members:
             return dict.fromkeys(keys, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
         for key in keys:
@@ -101,7 +101,7 @@ class GroupWorldClient:
         return {}
 
     def remove_member(self, member: MemberStatus, consumer_protocol: bool, reason: str) -> None:
-        self._called("remove_member")
+        self._record_call("remove_member")
         assert consumer_protocol is self.world.consumer_protocol
         self.world.members.remove(member)
 

@@ -54,7 +54,7 @@ def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfRespon
     """Topic orders with half messages in two partitions; broker 1 leads partition 0, broker 2 partition 1."""
     world.topic("orders", (1, 2), (2, 3))
     world.topic("orders.half", (1, 2), (2, 3), configs={"weir.half.topic": "orders"})
-    world.look()
+    world.project()
     Topic.objects.filter(name="orders.half").update(configs={"weir.half.topic": "orders"})
     responses = HalfResponses({0: [message(3, b"a"), message(9, b"\xff", 4)], 1: [message(5, b"c", 15, expiring=True)]})
     monkeypatch.setattr(front_leaders, "call_brokers", responses.ask)

@@ -37,7 +37,7 @@ class InlineExecutor(Executor):
         return Future()
 
 
-def at(minute: float) -> datetime:
+def time_at(minute: float) -> datetime:
     return datetime.fromtimestamp(START_MS / 1000 + 60 * minute, UTC)
 
 
@@ -61,10 +61,10 @@ class KeptLog:
         self.recorder.entry_applied(self.image, applied, 0 if read_at is not None else written_ms, read_ms)
 
     def begin(self, brokers: int = 3) -> None:
-        self.write(0, ClusterCreated("test"), *(self.up(b) for b in range(1, brokers + 1)))
+        self.write(0, ClusterCreated("test"), *(self.broker_up(b) for b in range(1, brokers + 1)))
 
     @staticmethod
-    def up(broker: int, epoch: int = 1) -> BrokerUp:
+    def broker_up(broker: int, epoch: int = 1) -> BrokerUp:
         return BrokerUp(broker, 100 * epoch + broker, f"uuid-{broker}", "127.0.0.1", 9000 + broker)
 
     @staticmethod
@@ -101,7 +101,9 @@ class KeptLog:
 
     def seen_until(self, minute: float) -> None:
         """The monitor has read the end of the log at this time."""
-        Cluster.objects.update_or_create(pk=1, defaults={"metadata_seq": self.image.seq, "observed_at": at(minute)})
+        Cluster.objects.update_or_create(
+            pk=1, defaults={"metadata_seq": self.image.seq, "observed_at": time_at(minute)}
+        )
 
 
 def isr(brokers: tuple[int, ...]) -> tuple[ReplicaIncarnation, ...]:
@@ -115,7 +117,7 @@ def flights(log: KeptLog) -> None:
     log.write(10, log.down(2))
     log.state(10, "flights", 0, 1, (1,))
     log.state(10, "flights", 1, 3, (3,))
-    log.write(19, log.up(2, 2))
+    log.write(19, log.broker_up(2, 2))
     log.state(20, "flights", 0, 1, (1, 2))
     log.keep(30)
     log.seen_until(30)

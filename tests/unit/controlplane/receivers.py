@@ -81,34 +81,34 @@ def smtp_receiver() -> Iterator[SmtpReceiver]:
     receiver = SmtpReceiver()
 
     class Handler(socketserver.StreamRequestHandler):
-        def say(self, line: str) -> None:
+        def send_line(self, line: str) -> None:
             self.wfile.write(f"{line}\r\n".encode())
 
         def handle(self) -> None:
-            self.say("220 test")
+            self.send_line("220 test")
             sender, recipients = "", list[str]()
             while line := self.rfile.readline().decode().strip():
                 verb, _, rest = line.partition(" ")
                 match verb.upper():
                     case "MAIL":
                         sender, recipients = rest.partition("<")[2].partition(">")[0], []
-                        self.say("250 ok")
+                        self.send_line("250 ok")
                     case "RCPT":
                         if not receiver.rejection:
                             recipients.append(rest.partition("<")[2].partition(">")[0])
-                        self.say(receiver.rejection or "250 ok")
+                        self.send_line(receiver.rejection or "250 ok")
                     case "DATA":
-                        self.say("354 go on")
+                        self.send_line("354 go on")
                         lines = []
                         while (text := self.rfile.readline().decode()) != ".\r\n":
                             lines.append(text)
                         receiver.mails.append((sender, recipients, "".join(lines)))
-                        self.say("250 queued")
+                        self.send_line("250 queued")
                     case "QUIT":
-                        self.say("221 bye")
+                        self.send_line("221 bye")
                         return
                     case _:
-                        self.say("250 ok")
+                        self.send_line("250 ok")
 
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

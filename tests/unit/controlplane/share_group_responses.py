@@ -70,9 +70,9 @@ class ShareGroupWorld:
 
     def share_group_describe(self, body: Any) -> Any:
         r = m.ShareGroupDescribeResponse
-        return r(groups=[self._described(r, g) for g in body.group_ids])
+        return r(groups=[self._group_description(r, g) for g in body.group_ids])
 
-    def _described(self, r: Any, group: str) -> Any:
+    def _group_description(self, r: Any, group: str) -> Any:
         if group not in self.groups:
             return r.DescribedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_id=group)
         topics: dict[str, list[int]] = {}

@@ -32,7 +32,7 @@ def offsets(start: int, end: int, lag: int | None = None) -> None:
     ObservedReplica.objects.filter(broker_id=3).update(lag_records=lag, sampled_at=timezone.now())
 
 
-def begun(world: World) -> Move:
+def start_tail_move(world: World) -> Move:
     world.topic("flights", (1, 2), configs={"retention.ms": WEEK_MS})
     move = moves.plan_move(parse_scope(TO_23), actor="alice", mode="tail")
     moves.start_move(move.pk, actor="alice")
@@ -45,7 +45,7 @@ def begun(world: World) -> Move:
 
 
 def ready(world: World) -> Move:
-    move = begun(world)
+    move = start_tail_move(world)
     world.put("flights", 0, tail_start=500)
     offsets(0, 600, None)
     assert advance(move) == "catching_up" and "has not started" in move.parts.get().note
@@ -58,6 +58,6 @@ def ready(world: World) -> Move:
     return move
 
 
-def cut(move: Move) -> Proposal:
+def delete_old_records(move: Move) -> Proposal:
     row = proposals.propose("move.delete_records", str(move.pk), {"confirm": "flights"}, actor="alice", comment="disk")
     return proposals.approve(row.pk, actor="bea")

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.domain.move import next_steps
 from controlplane.models import Change, Topic
-from tests.unit.controlplane.domain.test_move import move, part
+from tests.unit.controlplane.domain.test_move import move, part_view
 from tests.unit.controlplane.world import World
 
 
@@ -24,13 +24,13 @@ def test_the_monitor_writes_no_desired_state_and_no_metadata_record(world: World
     world.begin_move("flights", 0, (2, 3))
     world.down(1)
     world.image.topics.pop(world.image.topic_ids.pop("strange"))
-    world.look()
+    world.project()
     assert list(Topic.objects.order_by("name").values()) == before
     assert not Change.objects.exists()
 
 
 def test_an_unconfirmed_order_keeps_its_copy_slot() -> None:
-    submitted, waiting = part(1, "submitted", submitted_at=0.0), part(2)
+    submitted, waiting = part_view(1, "submitted", submitted_at=0.0), part_view(2)
     view = replace(move(submitted, waiting), parts_in_flight_max=1)
     for now in (1.0, 60.0, 86_400.0):
         steps = next_steps(view, now)

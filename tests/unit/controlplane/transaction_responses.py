@@ -64,7 +64,7 @@ class TransactionResponses:
         self.requests.append(("describe", broker_id))
         return [d for d in self.coordinators.get(broker_id, []) if d.transactional_id in ids]
 
-    def coordinated(self, broker_id: int) -> frozenset[int]:
+    def coordinated_partitions(self, broker_id: int) -> frozenset[int]:
         """Broker N coordinates partition N - 1."""
         return frozenset({broker_id - 1} - self.unclaimed)
 
@@ -96,7 +96,7 @@ def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> Transactio
     monkeypatch.setattr(client, "list_transactions", found.list)
     monkeypatch.setattr(client, "describe_transactions", lambda c, ids: found.describe(c, ids))
     world.topic("__transaction_state", (1, 2, 3), (2, 3, 1), (3, 1, 2))
-    monkeypatch.setattr(client, "coordinated_partitions", lambda c, probes: found.coordinated(c))
+    monkeypatch.setattr(client, "coordinated_partitions", lambda c, probes: found.coordinated_partitions(c))
     monkeypatch.setattr(client, "timeout_ms_max", lambda c, b: 900_000)
     monkeypatch.setattr(client, "scan_partitions", found.scan)
     monkeypatch.setattr(client, "write_abort_marker", found.marker)

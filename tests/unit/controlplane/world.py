@@ -24,16 +24,16 @@ from controlplane.services.access import missing_count
 
 
 class World:
-    """`brokers` live brokers with incarnation 100 + id. Change the image, then call `look()`."""
+    """`brokers` live brokers with incarnation 100 + id. Change the image, then call `project()`."""
 
     def __init__(self, brokers: int = 3) -> None:
         self.image = Image(seq=1, cluster_id="test", controller_epoch=1)
         self.projection = MetadataProjection()
         for b in range(1, brokers + 1):
             self.image.brokers[b] = BrokerState(b, 100 + b, f"uuid-{b}", "127.0.0.1", 9000 + b)
-        self.look()
+        self.project()
 
-    def look(self) -> None:
+    def project(self) -> None:
         self.image.seq += 1
         self.projection.write(self.image)
         self.projection.touch(
@@ -69,11 +69,11 @@ class World:
                 configs=configs or {},
                 applied_generation=1,
             )
-        self.look()
-        self.sized(name, size)
+        self.project()
+        self.set_sizes(name, size)
         return topic_id
 
-    def sized(self, name: str, size: int, **copies: int) -> None:
+    def set_sizes(self, name: str, size: int, **copies: int) -> None:
         """Every replica of the topic has `size` bytes, that of broker N `bN` bytes where it is given."""
         from controlplane.models import ObservedPartition
 
@@ -96,7 +96,7 @@ class World:
         for entry in access.waiting_entries():
             self.image.broker_configs[int(entry.key)] = (entry.generation, dict(desired_access(entry).value or {}))
             access.mark_applied(entry, 1)
-        self.look()
+        self.project()
 
     def state(self, name: str, index: int) -> PartitionState:
         found = self.image.partition(TopicPartition(self.image.topic_ids[name], index))
@@ -110,7 +110,7 @@ class World:
         before = self.state(name, index)
         topic = self.image.topics[self.image.topic_ids[name]]
         topic.partitions[index] = replace(before, partition_epoch=before.partition_epoch + 1, **changes)  # type: ignore[arg-type]
-        self.look()
+        self.project()
 
     def begin_move(self, name: str, index: int, to: tuple[int, ...]) -> None:
         """The controller's part for a requested assignment."""
@@ -143,12 +143,12 @@ class World:
 
     def down(self, broker_id: int) -> None:
         self.image.brokers[broker_id] = replace(self.image.brokers[broker_id], alive=False)
-        self.look()
+        self.project()
 
     def offline(self, name: str, index: int) -> None:
         self.put(name, index, isr=(), last_isr=(1,), leader=NO_LEADER, leader_broker_epoch=NO_BROKER_EPOCH)
 
-    def aged(self, seconds: float) -> None:
+    def age_observation(self, seconds: float) -> None:
         from datetime import timedelta
 
         Cluster.objects.update(observed_at=timezone.now() - timedelta(seconds=seconds))

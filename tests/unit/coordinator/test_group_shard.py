@@ -50,7 +50,7 @@ def test_members_of_a_loading_group_get_a_retriable_error() -> None:
     assert not groups.shards[0].loaded
     api = GroupsApi(groups, lambda topic, key, listener: None, session_ms_min=1, session_ms_max=10_000, auth=ALLOW_ALL)
 
-    def requested(handler: Callable[[Any], None], body: Any) -> int:
+    def error_of_request(handler: Callable[[Any], None], body: Any) -> int:
         responses: list[Any] = []
         request: Any = SimpleNamespace(
             body=body,
@@ -62,12 +62,12 @@ def test_members_of_a_loading_group_get_a_retriable_error() -> None:
         handler(request)
         return int(responses[0].error_code)
 
-    assert requested(api.heartbeat, m.HeartbeatRequest(group_id="g", generation_id=3, member_id="m")) == 0
-    assert requested(api.sync, m.SyncGroupRequest(group_id="g", generation_id=3, member_id="m")) == (
+    assert error_of_request(api.heartbeat, m.HeartbeatRequest(group_id="g", generation_id=3, member_id="m")) == 0
+    assert error_of_request(api.sync, m.SyncGroupRequest(group_id="g", generation_id=3, member_id="m")) == (
         ErrorCode.REBALANCE_IN_PROGRESS
     )
     join = m.JoinGroupRequest(group_id="g", session_timeout_ms=6_000, member_id="m", protocol_type="consumer")
-    assert requested(api.join, join) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert error_of_request(api.join, join) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 @pytest.mark.parametrize("joined", [Harness.classic_join, lambda harness: harness.beat("m", 0, "a")])
@@ -77,15 +77,15 @@ def test_sessions_do_not_expire_while_heartbeats_are_rejected(joined: Callable[[
     harness = Harness(clock=lambda: now[0])
     assert joined(harness).error == 0
 
-    def passes(ms: int) -> None:
+    def advance(ms: int) -> None:
         for _ in range(ms // 100):
             now[0] = Now(now[0].mono_ms + 100, now[0].wall_ms + 100)
             harness.groups.tick(now[0])
 
     leadership_confirmed, harness.log.leadership_confirmed = harness.log.leadership_confirmed, lambda partition: False  # type: ignore[method-assign]
-    passes(60_000)
+    advance(60_000)
     harness.log.leadership_confirmed = leadership_confirmed  # type: ignore[method-assign]
-    passes(4_900)
+    advance(4_900)
     assert harness.group.members, "a session's time from then on"
-    passes(5_300)
+    advance(5_300)
     assert not harness.group or not harness.group.members, "and no longer"

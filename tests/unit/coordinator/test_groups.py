@@ -71,7 +71,7 @@ class Scene(Harness):
         api(request)
         return errors
 
-    def later(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         self.load()
 
@@ -79,7 +79,7 @@ class Scene(Harness):
     def offsets(self) -> dict[str, int]:
         return {t: o.offset for (t, _), o in self.group.commits.offsets.items()} if self.group else {}
 
-    def reloaded(self) -> Scene:
+    def reloaded_scene(self) -> Scene:
         return Scene(Log(self.log.data, self.log.end))
 
 
@@ -92,9 +92,9 @@ def test_a_rejected_deletion_deletes_nothing(delete: Any) -> None:
     assert scene.offsets == {"a": 5}, "rejected, and deleted all the same"
     scene.log.error = 0
     scene.offset(6)
-    assert scene.offsets == {"a": 6} == scene.reloaded().offsets
+    assert scene.offsets == {"a": 6} == scene.reloaded_scene().offsets
     assert delete(scene) == [0]
-    assert scene.offsets == {} == scene.reloaded().offsets
+    assert scene.offsets == {} == scene.reloaded_scene().offsets
 
 
 def test_a_deletion_of_unknown_outcome_is_resolved_from_the_log() -> None:
@@ -121,7 +121,7 @@ def test_a_group_is_blocked_until_its_deletion_is_written() -> None:
     assert responses == [0] and scene.group is None
     scene.log.later = None
     scene.offset(9)
-    assert scene.offsets == {"a": 9} == scene.reloaded().offsets
+    assert scene.offsets == {"a": 9} == scene.reloaded_scene().offsets
 
 
 def test_an_offset_that_is_committed_after_its_tombstone_stays() -> None:
@@ -133,7 +133,7 @@ def test_an_offset_that_is_committed_after_its_tombstone_stays() -> None:
     deleted, committed = scene.log.later
     deleted(0)
     committed(0)
-    assert responses == [0] and scene.offsets == {"a": 9} == scene.reloaded().offsets
+    assert responses == [0] and scene.offsets == {"a": 9} == scene.reloaded_scene().offsets
 
 
 def test_a_deletion_includes_pending_commits() -> None:
@@ -144,7 +144,7 @@ def test_a_deletion_includes_pending_commits() -> None:
     committed, deleted = scene.log.later
     committed(0)
     deleted(0)
-    assert responses == [0] and scene.offsets == {} == scene.reloaded().offsets
+    assert responses == [0] and scene.offsets == {} == scene.reloaded_scene().offsets
 
 
 @pytest.mark.parametrize("delete", [Scene.delete_group, Scene.delete_offset])
@@ -154,12 +154,12 @@ def test_pending_transactional_offsets_are_deleted_too(delete: Any) -> None:
     scene.offset(5)
     scene.offset(12, producer_id=PRODUCER)
     scene.offset(13, "b", PRODUCER)
-    successor = scene.reloaded()
+    successor = scene.reloaded_scene()
     assert delete(scene) == [0]
     assert scene.group is None or scene.group.commits.unstable() == {("b", 0)}
     scene.end(True)
     left = {} if delete is Scene.delete_group else {"b": 13}
-    assert scene.offsets == left == scene.reloaded().offsets
+    assert scene.offsets == left == scene.reloaded_scene().offsets
     assert delete(successor) == [0]
     successor.end(True)
     assert successor.offsets == left
@@ -170,7 +170,7 @@ def test_a_group_with_only_transactional_offsets_can_be_deleted() -> None:
     scene.offset(12, producer_id=PRODUCER)
     assert scene.delete_offset() == [0]
     scene.end(True)
-    assert scene.offsets == {} == scene.reloaded().offsets
+    assert scene.offsets == {} == scene.reloaded_scene().offsets
 
 
 def test_a_transaction_commits_offsets_written_after_a_deletion() -> None:
@@ -179,18 +179,18 @@ def test_a_transaction_commits_offsets_written_after_a_deletion() -> None:
     assert scene.delete_offset() == [0]
     scene.offset(14, producer_id=PRODUCER)
     scene.end(True)
-    assert scene.offsets == {"a": 14} == scene.reloaded().offsets
+    assert scene.offsets == {"a": 14} == scene.reloaded_scene().offsets
 
 
 def test_a_rejected_expiration_is_retried() -> None:
     scene = Scene()
     scene.offset(5)
     scene.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-    scene.later(RETENTION_MS + 61_000)
+    scene.advance(RETENTION_MS + 61_000)
     assert scene.offsets == {"a": 5}
     scene.log.error = 0
-    scene.later(61_000)
-    assert scene.group is None and scene.reloaded().group is None
+    scene.advance(61_000)
+    assert scene.group is None and scene.reloaded_scene().group is None
 
 
 def test_offsets_of_a_deleted_topic_are_deleted_when_the_log_accepts_writes() -> None:
@@ -202,10 +202,10 @@ def test_offsets_of_a_deleted_topic_are_deleted_when_the_log_accepts_writes() ->
     scene.groups.topic_deleted("a")
     assert scene.offsets == {"a": 5, "b": 6}
     scene.log.error = 0
-    scene.later(61_000)
+    scene.advance(61_000)
     assert scene.offsets == {"b": 6}
     scene.end(True)
-    assert scene.offsets == {"b": 6} == scene.reloaded().offsets
+    assert scene.offsets == {"b": 6} == scene.reloaded_scene().offsets
 
 
 def test_the_offsets_of_a_topic_of_the_same_name_stay() -> None:
@@ -213,8 +213,8 @@ def test_the_offsets_of_a_topic_of_the_same_name_stay() -> None:
     scene.offset(5)
     scene.groups.topic_deleted("a")
     scene.offset(1)
-    scene.later(61_000)
-    scene.later(61_000)
+    scene.advance(61_000)
+    scene.advance(61_000)
     assert scene.offsets == {"a": 1}
     assert scene.groups.shards[0].deleted_topics == {}
 

@@ -24,7 +24,7 @@ RETENTION_MS = 7 * 24 * 3_600_000
 MINUTE = 60_001
 
 
-def reads(*topics: str) -> bytes:
+def encoded_subscription(*topics: str) -> bytes:
     """A consumer's subscription."""
     out = bytearray(struct.pack(">h", 0))
     packer(consumer_protocol.ConsumerProtocolSubscription, 0, False)(
@@ -53,9 +53,9 @@ class Harness:
             permanent=lambda group_id: group_id in self.permanent,
         )
         self.groups.on_election(0, 7, self.now)
-        self.passes(0)
+        self.advance(0)
 
-    def passes(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         for _ in range(3):
             self.groups.tick(self.now)
@@ -124,14 +124,14 @@ class Harness:
 
 def test_an_empty_group_expires_after_the_offsets_retention() -> None:
     harness = Harness()
-    member = harness.member(reads("a"))
+    member = harness.member(encoded_subscription("a"))
     harness.commit("a", member)
-    harness.passes(2 * RETENTION_MS)
+    harness.advance(2 * RETENTION_MS)
     assert harness.topics == ["a"], "a member is subscribed, so the age of the commit does not matter"
     harness.leave(member)
-    harness.passes(RETENTION_MS - MINUTE)
+    harness.advance(RETENTION_MS - MINUTE)
     assert harness.topics == ["a"]
-    harness.passes(2 * MINUTE)
+    harness.advance(2 * MINUTE)
     assert harness.group is None
 
 
@@ -139,22 +139,22 @@ def test_a_commit_without_a_member_expires_by_its_age() -> None:
     """As with consumers with manual assignment: a group without members; each commit has its own age."""
     harness = Harness()
     harness.commit("a")
-    harness.passes(RETENTION_MS - MINUTE)
+    harness.advance(RETENTION_MS - MINUTE)
     harness.commit("b")
-    harness.passes(2 * MINUTE)
+    harness.advance(2 * MINUTE)
     assert harness.topics == ["b"]
-    harness.passes(RETENTION_MS)
+    harness.advance(RETENTION_MS)
     assert harness.group is None
 
 
 def test_offsets_of_unsubscribed_topics_expire_in_an_active_group() -> None:
     harness = Harness()
-    member = harness.member(reads("a", "b"))
+    member = harness.member(encoded_subscription("a", "b"))
     for topic in ("a", "b", "c"):
         harness.commit(topic, member)
-    harness.passes(RETENTION_MS - MINUTE)
+    harness.advance(RETENTION_MS - MINUTE)
     assert harness.topics == ["a", "b", "c"]
-    harness.passes(2 * MINUTE)
+    harness.advance(2 * MINUTE)
     assert harness.topics == ["a", "b"]
 
 
@@ -163,7 +163,7 @@ def test_offsets_of_a_group_with_unknown_subscriptions_do_not_expire(data: bytes
     harness = Harness()
     member = harness.member(data, protocol_type)
     harness.commit("a", member)
-    harness.passes(2 * RETENTION_MS)
+    harness.advance(2 * RETENTION_MS)
     assert harness.topics == ["a"]
     expected = (
         {"a": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC} if protocol_type == "consumer" else int(ErrorCode.NON_EMPTY_GROUP)
@@ -175,7 +175,7 @@ def test_offsets_of_a_group_with_unknown_subscriptions_do_not_expire(data: bytes
 def test_offsets_of_unsubscribed_topics_can_be_deleted() -> None:
     harness = Harness()
     assert harness.delete("a") == ErrorCode.GROUP_ID_NOT_FOUND
-    member = harness.member(reads("a"))
+    member = harness.member(encoded_subscription("a"))
     harness.commit("a", member)
     harness.commit("b", member)
     assert harness.delete("a", "b", "c") == {"a": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, "b": 0, "c": 0}
@@ -187,21 +187,21 @@ def test_offsets_of_unsubscribed_topics_can_be_deleted() -> None:
 
 def test_a_new_groups_first_assignment_waits_for_more_members() -> None:
     alone = Harness(initial_delay_ms=3_000)
-    one = alone.join(reads("a"))
-    alone.passes(2_999)
+    one = alone.join(encoded_subscription("a"))
+    alone.advance(2_999)
     assert not one
-    alone.passes(1)
+    alone.advance(1)
     assert [a.generation for a in one] == [1]
 
 
 def test_each_join_extends_the_initial_delay_up_to_the_rebalance_timeout() -> None:
     harness = Harness(initial_delay_ms=3_000)
-    first = harness.join(reads("a"))
-    harness.passes(2_000)
-    second = harness.join(reads("a"))
-    harness.passes(2_999)
+    first = harness.join(encoded_subscription("a"))
+    harness.advance(2_000)
+    second = harness.join(encoded_subscription("a"))
+    harness.advance(2_999)
     assert not first and not second, "the first three seconds are over, the rebalance timeout of five is not"
-    harness.passes(1)
+    harness.advance(1)
     assert [a.generation for a in (*first, *second)] == [1, 1], "one generation for both"
 
 
@@ -209,8 +209,8 @@ def test_offsets_of_a_permanent_group_never_expire() -> None:
     harness = Harness()
     harness.permanent.add("g")
     harness.commit("t")
-    harness.passes(RETENTION_MS + 10 * MINUTE)
+    harness.advance(RETENTION_MS + 10 * MINUTE)
     assert harness.topics == ["t"]
     harness.permanent.clear()
-    harness.passes(MINUTE)
+    harness.advance(MINUTE)
     assert harness.topics == []

@@ -79,7 +79,7 @@ class Bench:
         self.segments = [s for s in self.segments if s.base_offset != base_offset]
 
     def run(self, job: Callable[[], T], done: Callable[[T | None], None]) -> None:
-        def work() -> None:
+        def run_job() -> None:
             try:
                 found = job()
             except InvalidDelayIndex:
@@ -87,7 +87,7 @@ class Bench:
             else:
                 done(found)
 
-        self.jobs.append(work)
+        self.jobs.append(run_job)
 
     def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
         entries = [Record(i, self.now.wall_ms, journal_key(target), v) for i, v in enumerate(values)]
@@ -119,7 +119,7 @@ class Bench:
         opened = partial(open_delay_index, self.disk, path, first, len(data), delay_schedule.BUCKET_MS)
         self.segments = sorted([*self.segments, IndexedSegment(first, end, opened)], key=lambda s: s.base_offset)
 
-    def work(self) -> None:
+    def run_jobs(self) -> None:
         """Run the jobs that were started."""
         while self.jobs:
             self.jobs.popleft()()
@@ -145,7 +145,7 @@ class Bench:
             while responses and self.sent:
                 self.respond()
             while works and self.jobs:
-                self.work()
+                self.run_jobs()
                 front.tick(self.now)
 
     @property

@@ -23,7 +23,7 @@ Parts = tuple[tuple[PendingRecord, ...], list[LaterBucket]]
 DIGESTS = [b"", *(bytes([i]) * 16 for i in range(1, 4))]
 
 
-def never() -> bool:
+def return_false() -> bool:
     return False
 
 
@@ -84,7 +84,7 @@ def test_the_pages_of_a_random_look_up_are_the_matches_in_order() -> None:
             if query.key_digest in (None, r.key_digest) and query.from_ms <= r.deliver_at_ms < query.to_ms
         )
         parts = parts_of(records, rng)
-        for out_of_time in (never, lambda: True):
+        for out_of_time in (return_false, lambda: True):
             assert pages(parts, query, out_of_time) == expected, seed
 
 
@@ -93,24 +93,27 @@ def test_stored_records_of_several_jobs_are_searched() -> None:
     records = [PendingRecord(5 * BUCKET_MS + o % 1_000, o, DIGESTS[1 + o % 2]) for o in range(count)]
     data = bytearray(b"".join(map(pack_record, records)))
     parts: Parts = (), [LaterBucket(5, (), data, len(data))]
-    assert pages(parts, PendingQuery(5, from_ms=5 * BUCKET_MS + 999), never)[:2] == [records[999], records[1_999]]
+    assert pages(parts, PendingQuery(5, from_ms=5 * BUCKET_MS + 999), return_false)[:2] == [
+        records[999],
+        records[1_999],
+    ]
     odd = PendingQuery(3, DIGESTS[2], after=(5 * BUCKET_MS + 997, count))
-    assert run_now(look_up(odd, *parts, never)).records == (records[999], records[1_999], records[2_999])
+    assert run_now(look_up(odd, *parts, return_false)).records == (records[999], records[1_999], records[2_999])
 
 
 def test_a_digest_across_two_records_does_not_match() -> None:
     digest = b"\0" * 8 + b"\1" * 8
     split = [PendingRecord(BUCKET_MS, 1, b"\2" * 8 + digest[:8]), PendingRecord(BUCKET_MS, 2, digest)]
     data = bytearray(b"".join(map(pack_record, split)))
-    assert run_now(look_up(PendingQuery(9, digest), (), [LaterBucket(1, (), data, len(data))], never)).records == (
-        split[1],
-    )
+    assert run_now(
+        look_up(PendingQuery(9, digest), (), [LaterBucket(1, (), data, len(data))], return_false)
+    ).records == (split[1],)
 
 
 def test_records_that_are_stored_meanwhile_do_not_disturb() -> None:
     record = PendingRecord(BUCKET_MS, 1, DIGESTS[1])
     data = bytearray(pack_record(record))
-    steps = look_up(PendingQuery(9), (), [LaterBucket(1, (), data, len(data))], never)
+    steps = look_up(PendingQuery(9), (), [LaterBucket(1, (), data, len(data))], return_false)
     job = next_step(steps)
     for _ in range(2):
         assert job is not None and not isinstance(job, Ended)
@@ -125,10 +128,13 @@ def test_packed_records_keep_the_absence_of_a_key() -> None:
 
 
 def test_a_response_ends_before_a_bucket_whose_index_is_invalid() -> None:
-    def damaged() -> bytes:
+    def raise_invalid_index() -> bytes:
         raise InvalidDelayIndex("damaged")
 
     first, second = PendingRecord(BUCKET_MS, 1), PendingRecord(2 * BUCKET_MS, 2)
-    buckets = [LaterBucket(1, (first,), bytearray(), 0), LaterBucket(2, (second,), bytearray(), 0, (damaged,))]
-    page = run_now(look_up(PendingQuery(9), (), buckets, never))
+    buckets = [
+        LaterBucket(1, (first,), bytearray(), 0),
+        LaterBucket(2, (second,), bytearray(), 0, (raise_invalid_index,)),
+    ]
+    page = run_now(look_up(PendingQuery(9), (), buckets, return_false))
     assert page == PendingPage((first,), (2 * BUCKET_MS - 1, delay_lookup.MAX_MS))

@@ -179,11 +179,11 @@ def test_a_new_leader_reads_indexed_segments_from_their_indexes_only() -> None:
     first_unindexed = 9
     read, offsets = bench.read, []
 
-    def counted(offset: int, bytes_max: int, upto: int) -> bytes | None:
+    def read_and_record(offset: int, bytes_max: int, upto: int) -> bytes | None:
         offsets.append(offset)
         return read(offset, bytes_max, upto)
 
-    bench.read = counted  # type: ignore[method-assign]
+    bench.read = read_and_record  # type: ignore[method-assign]
     front = bench.lead()
     bench.pass_ms(front, 300)
     assert front.waiting == front.pending == 10 and front.earliest_ms == START_MS + HOUR_MS
@@ -325,7 +325,7 @@ def test_results_of_jobs_of_an_earlier_leader_are_ignored() -> None:
     bench.pass_ms(front, 300, works=False)
     assert bench.jobs and not front.ready
     front.close()
-    bench.work()
+    bench.run_jobs()
     assert front.waiting == 0
 
 

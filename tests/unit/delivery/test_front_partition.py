@@ -36,7 +36,7 @@ def test_the_journal_entry_must_be_replicated_first() -> None:
 
 
 def test_a_rejected_journal_entry_begins_the_reading_again() -> None:
-    class Rejecting(DelayBench):
+    class RejectingBench(DelayBench):
         rejections = 2
 
         def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
@@ -45,7 +45,7 @@ def test_a_rejected_journal_entry_begins_the_reading_again() -> None:
                 return None
             return super().append_journal(target, values)
 
-    bench = Rejecting()
+    bench = RejectingBench()
     front = bench.lead()
     for value in ("a", "b"):
         bench.write(value, 0)

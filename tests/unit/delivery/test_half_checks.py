@@ -12,7 +12,7 @@ from brokerd.wire.records import Record
 from tests.unit.delivery.front_bench import Bench
 
 
-def scene(undecided: set[int]) -> tuple[Bench, HalfChecks]:
+def bench_with_checks(undecided: set[int]) -> tuple[Bench, HalfChecks]:
     bench = Bench()
     bench.append(records.build([Record(i, 1, b"k", b"%d" % i) for i in range(4)]))
     return bench, HalfChecks(bench, undecided.__contains__, lambda now: None)
@@ -23,7 +23,7 @@ def numbers(bench: Bench) -> list[tuple[bytes | None, bytes | None]]:
 
 
 def test_one_batch_is_sent_at_a_time_and_a_later_number_replaces_a_waiting_one() -> None:
-    bench, checks = scene({0, 1})
+    bench, checks = bench_with_checks({0, 1})
     checks.add(CheckProducers(b"0", 0, 1))
     checks.tick(bench.now)
     for number in (2, 3):
@@ -39,7 +39,7 @@ def test_one_batch_is_sent_at_a_time_and_a_later_number_replaces_a_waiting_one()
 
 def test_an_error_leads_to_a_retry_without_decided_messages() -> None:
     undecided = {0, 1}
-    bench, checks = scene(undecided)
+    bench, checks = bench_with_checks(undecided)
     for offset in (0, 1):
         checks.add(CheckProducers(b"%d" % offset, offset, 1))
     checks.tick(bench.now)
@@ -53,7 +53,7 @@ def test_an_error_leads_to_a_retry_without_decided_messages() -> None:
 
 
 def test_a_response_to_a_closed_sender_is_ignored() -> None:
-    bench, checks = scene({0})
+    bench, checks = bench_with_checks({0})
     checks.add(CheckProducers(b"0", 0, 1))
     checks.tick(bench.now)
     checks.closed = True

@@ -54,11 +54,11 @@ class HalfBench(Bench):
         return [v.removeprefix("value ") for v in self.values_of(target)]
 
 
-def rejected(rejection: HalfRejection, i: int = 0, *, retriable: bool = False) -> NotAdmitted:
+def not_admitted(rejection: HalfRejection, i: int = 0, *, retriable: bool = False) -> NotAdmitted:
     return NotAdmitted(((i, REJECTIONS[rejection]),), retriable)
 
 
-def leading() -> HalfBench:
+def leading_bench() -> HalfBench:
     bench = HalfBench()
     bench.lead()
     assert not bench.front.ready
@@ -68,7 +68,7 @@ def leading() -> HalfBench:
 
 
 def test_committed_messages_are_delivered_in_the_order_of_their_commits() -> None:
-    bench = leading()
+    bench = leading_bench()
     assert bench.write(("a", None), ("b", None), ("c", None)) is None
     bench.wait(1_000)
     assert bench.values_at(FrontTarget.TOPIC) == [] and bench.front.undecided == 3
@@ -81,7 +81,7 @@ def test_committed_messages_are_delivered_in_the_order_of_their_commits() -> Non
 
 
 def test_a_run_is_needed_only_when_a_decision_is_stable_that_was_not_read() -> None:
-    bench = leading()
+    bench = leading_bench()
     bench.write(("a", None), ("b", None))
     assert not bench.front.has_stable_decision(), "a half message needs no delivery"
     bench.replicated = bench.end_offset
@@ -98,46 +98,46 @@ def test_a_run_is_needed_only_when_a_decision_is_stable_that_was_not_read() -> N
 
 
 def test_a_batch_may_have_a_message_and_its_decision_but_only_one() -> None:
-    bench = leading()
+    bench = leading_bench()
     assert bench.write(("a", None), ("a", "commit")) is None
-    assert bench.write(("b", None), ("b", None)) == rejected(HalfRejection.ID_IN_USE, 1)
+    assert bench.write(("b", None), ("b", None)) == not_admitted(HalfRejection.ID_IN_USE, 1)
     wrong = bench.write(("b", None), ("b", "commit"), ("b", "rollback"))
-    assert wrong == rejected(HalfRejection.ALREADY_COMMITTED, 2)
+    assert wrong == not_admitted(HalfRejection.ALREADY_COMMITTED, 2)
     bench.wait(500)
     assert bench.values_at(FrontTarget.TOPIC) == ["a"] and bench.end_offset == 3, "two records and a journal entry"
 
 
 def test_the_second_decision_is_told_the_first_one_when_that_is_replicated() -> None:
-    bench = leading()
+    bench = leading_bench()
     bench.write(("a", None))
     bench.wait(100)
     bench.replicated = bench.end_offset
     assert bench.write(("a", "rollback")) is None
     bench.wait(100)
-    assert bench.write(("a", "commit")) == rejected(HalfRejection.NOT_STABLE, retriable=True)
+    assert bench.write(("a", "commit")) == not_admitted(HalfRejection.NOT_STABLE, retriable=True)
     bench.replicated = None
     bench.wait(100)
-    assert bench.write(("a", "commit")) == rejected(HalfRejection.ALREADY_ROLLED_BACK)
+    assert bench.write(("a", "commit")) == not_admitted(HalfRejection.ALREADY_ROLLED_BACK)
 
 
 def test_producers_are_asked_and_the_message_expires_exactly_once() -> None:
-    bench = leading()
+    bench = leading_bench()
     bench.write(("a", None))
     bench.wait(6_000 + 30_000 * 15 - 1_000)
     numbers = [dict(r.headers)["x-half-check"] for r in bench.targets[FrontTarget.CHECK]]
     assert numbers == [b"%d" % n for n in range(1, 16)]
     assert bench.values_at(FrontTarget.EXPIRED) == [] and bench.front.undecided == 1
     bench.wait(2_000, responses=False)
-    assert bench.write(("a", "commit")) == rejected(HalfRejection.ALREADY_EXPIRED)
+    assert bench.write(("a", "commit")) == not_admitted(HalfRejection.ALREADY_EXPIRED)
     bench.front.close()
     bench.lead()
     bench.wait(5_000)
     assert bench.values_at(FrontTarget.EXPIRED) == ["a"] and bench.values_at(FrontTarget.TOPIC) == []
-    assert bench.write(("a", "commit")) == rejected(HalfRejection.ALREADY_EXPIRED)
+    assert bench.write(("a", "commit")) == not_admitted(HalfRejection.ALREADY_EXPIRED)
 
 
 def test_an_expiry_that_is_not_stable_is_known_to_a_new_leader() -> None:
-    bench = leading()
+    bench = leading_bench()
     bench.write(("a", None))
     bench.wait(6_000 + 30_000 * 15 - 1_000)
     bench.stable = bench.end_offset  # a transaction is ongoing from here on
@@ -146,15 +146,15 @@ def test_an_expiry_that_is_not_stable_is_known_to_a_new_leader() -> None:
     bench.lead()
     bench.wait(3_000)
     assert bench.front.ready
-    assert bench.write(("a", "commit")) == rejected(HalfRejection.NOT_STABLE, retriable=True)
+    assert bench.write(("a", "commit")) == not_admitted(HalfRejection.NOT_STABLE, retriable=True)
     bench.stable = None
     bench.wait(60_000)
     assert bench.values_at(FrontTarget.EXPIRED) == ["a"]
-    assert bench.write(("a", "commit")) == rejected(HalfRejection.ALREADY_EXPIRED)
+    assert bench.write(("a", "commit")) == not_admitted(HalfRejection.ALREADY_EXPIRED)
 
 
 def test_a_check_that_was_not_accepted_is_sent_again_unless_the_message_is_decided() -> None:
-    bench = leading()
+    bench = leading_bench()
     bench.write(("a", None), ("b", None))
     bench.wait(6_100, responses=False)
     bench.respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -164,7 +164,7 @@ def test_a_check_that_was_not_accepted_is_sent_again_unless_the_message_is_decid
 
 
 def test_a_new_leader_delivers_what_is_open_and_nothing_twice() -> None:
-    bench = leading()
+    bench = leading_bench()
     for i in range(30):
         bench.write((f"v{i}", None), (f"w{i}", None))
     for i in range(30):
@@ -182,14 +182,14 @@ def test_a_new_leader_delivers_what_is_open_and_nothing_twice() -> None:
 
 
 def test_a_new_leader_knows_the_decisions_above_its_last_stable_offset() -> None:
-    bench = leading()
+    bench = leading_bench()
     bench.write(("a", None), ("b", None))
     bench.stable = 2
     bench.write(("a", "commit"), producer_id=7)
     bench.front.close()
     bench.lead()
     bench.wait(100)
-    assert bench.write(("a", "rollback")) == rejected(HalfRejection.NOT_STABLE, retriable=True)
+    assert bench.write(("a", "rollback")) == not_admitted(HalfRejection.NOT_STABLE, retriable=True)
     assert bench.write(("b", "commit")) is None
     bench.aborts, bench.stable = [(7, 2, 2)], None
     bench.wait(500)
@@ -198,7 +198,7 @@ def test_a_new_leader_knows_the_decisions_above_its_last_stable_offset() -> None
 
 
 def test_records_stay_until_they_are_decided_and_old() -> None:
-    bench = leading()
+    bench = leading_bench()
     bench.write(("a", None))
     bench.write(("a", "commit"))
     bench.wait(half_front.DECIDED_KEEP_MS - 60_000)

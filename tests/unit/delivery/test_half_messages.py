@@ -13,14 +13,14 @@ COMMIT, ROLLBACK = HalfDecision.COMMIT, HalfDecision.ROLLBACK
 ROOM = h.HalfMessagesTick(1_000, 1_000)
 
 
-def appended(offset: int, half_id: bytes = b"a", at_ms: int = 0) -> h.HalfAppended:
+def half_appended(offset: int, half_id: bytes = b"a", at_ms: int = 0) -> h.HalfAppended:
     return h.HalfAppended(half_id, offset, at_ms)
 
 
 def test_a_commit_delivers_and_a_rollback_discards() -> None:
     half = h.HalfMessages()
-    half.handle(appended(0), 0)
-    half.handle(appended(1, b"b"), 0)
+    half.handle(half_appended(0), 0)
+    half.handle(half_appended(1, b"b"), 0)
     assert half.handle(h.DecisionAppended(b"a", 2, COMMIT), 0) == [h.Deliver(0)]
     assert half.handle(h.DecisionAppended(b"b", 3, ROLLBACK), 0) == [h.Discard(1)]
     assert half.wake_at_ms is None and len(half) == 0
@@ -34,7 +34,7 @@ def test_the_first_decision_wins_and_the_second_names_it(first: HalfDecision, re
     half = h.HalfMessages()
     assert half.rejection(b"a", COMMIT) is HalfRejection.UNKNOWN_ID
     assert half.rejection(b"a", None) is None
-    half.handle(appended(0), 0)
+    half.handle(half_appended(0), 0)
     assert half.rejection(b"a", None) is HalfRejection.ID_IN_USE and half.rejection(b"a", COMMIT) is None
     assert len(half.handle(h.DecisionAppended(b"a", 1, first), 0)) == 1
     for second in (COMMIT, ROLLBACK):
@@ -50,7 +50,7 @@ def test_a_second_record_is_retriable_until_the_first_one_is_stable() -> None:
     assert half.rejection(b"a", COMMIT) is None, "the decision follows its message in the log"
     half.handle(h.HalfPending(b"a", 1, COMMIT), 0)
     assert half.rejection(b"a", ROLLBACK) is HalfRejection.NOT_STABLE
-    half.handle(appended(0), 0)
+    half.handle(half_appended(0), 0)
     assert half.rejection(b"a", ROLLBACK) is HalfRejection.NOT_STABLE
     half.handle(h.DecisionAppended(b"a", 1, COMMIT), 0)
     assert half.rejection(b"a", ROLLBACK) is HalfRejection.ALREADY_COMMITTED
@@ -58,7 +58,7 @@ def test_a_second_record_is_retriable_until_the_first_one_is_stable() -> None:
 
 def test_a_decision_of_an_aborted_transaction_was_never_made() -> None:
     half = h.HalfMessages()
-    half.handle(appended(0), 0)
+    half.handle(half_appended(0), 0)
     half.handle(h.HalfPending(b"a", 1, COMMIT, 7), 0)
     half.handle(h.HalfAborted(b"a", 1), 0)
     assert half.rejection(b"a", ROLLBACK) is None and len(half) == 1
@@ -82,7 +82,7 @@ def test_records_that_a_client_deleted_do_not_block_their_ids() -> None:
 
 def test_checks_come_after_6_s_and_then_every_30_s_and_the_message_expires_after_fifteen() -> None:
     half = h.HalfMessages()
-    half.handle(appended(0, at_ms=1_000), 1_000)
+    half.handle(half_appended(0, at_ms=1_000), 1_000)
     seen = []
     while (at := half.wake_at_ms) is not None:
         assert half.handle(ROOM, at - 1) == []
@@ -96,7 +96,7 @@ def test_checks_come_after_6_s_and_then_every_30_s_and_the_message_expires_after
 
 def test_a_message_with_a_pending_decision_does_not_expire() -> None:
     half = h.HalfMessages()
-    half.handle(appended(0), 10**9)
+    half.handle(half_appended(0), 10**9)
     assert half.handle(ROOM, 10**9) == [h.CheckProducers(b"a", 0, 15)]
     half.handle(h.HalfPending(b"a", 1, COMMIT, 7), 0)
     assert half.handle(ROOM, 10**9 + 30_000) == []
@@ -106,9 +106,9 @@ def test_a_message_with_a_pending_decision_does_not_expire() -> None:
 
 def test_a_check_without_room_does_not_delay_an_expiry_and_the_reverse() -> None:
     half = h.HalfMessages()
-    half.handle(appended(0), 10**9)
+    half.handle(half_appended(0), 10**9)
     half.handle(ROOM, 10**9)
-    half.handle(appended(1, b"b", 10**9), 10**9)
+    half.handle(half_appended(1, b"b", 10**9), 10**9)
     assert half.handle(h.HalfMessagesTick(0, 1), 10**9 + 30_000) == [h.Expire(0)]
     assert half.handle(h.HalfMessagesTick(1, 0), 10**9 + 31_000) == [h.CheckProducers(b"b", 1, 1)]
 
@@ -123,7 +123,7 @@ def test_an_expiring_message_of_an_earlier_leader_is_not_decided_again() -> None
 @pytest.mark.parametrize(("now_ms", "number"), [(6_000, 1), (35_999, 1), (36_000, 2), (426_000, 15), (10**9, 15)])
 def test_a_new_leader_continues_the_checks_with_the_last_one_that_was_due(now_ms: int, number: int) -> None:
     half = h.HalfMessages()
-    half.handle(appended(0), now_ms)
+    half.handle(half_appended(0), now_ms)
     assert half.handle(ROOM, now_ms) == [h.CheckProducers(b"a", 0, number)]
     if number == h.CHECKS_MAX:
         assert half.wake_at_ms == now_ms + h.CHECK_INTERVAL_MS, "time for the response"
@@ -133,7 +133,7 @@ def test_undecided_messages_are_listed_by_offset_and_bounded(monkeypatch: pytest
     monkeypatch.setattr(h, "UNDECIDED_MAX", 3)
     half = h.HalfMessages()
     for i, half_id in enumerate((b"a", b"b", b"c")):
-        half.handle(appended(i, half_id), 0)
+        half.handle(half_appended(i, half_id), 0)
     assert half.rejection(b"d", None) is HalfRejection.TOO_MANY
     half.handle(h.DecisionAppended(b"a", 3, COMMIT), 0)
     half.handle(ROOM, 6_000)
@@ -145,7 +145,7 @@ def test_only_the_latest_decided_ids_are_remembered(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(h, "DECIDED_MAX", 2)
     half = h.HalfMessages()
     for i in range(3):
-        half.handle(appended(2 * i, b"%d" % i), 0)
+        half.handle(half_appended(2 * i, b"%d" % i), 0)
         half.handle(h.DecisionAppended(b"%d" % i, 2 * i + 1, COMMIT), 0)
     rejections = [half.rejection(b"%d" % i, COMMIT) for i in range(3)]
     assert rejections == [HalfRejection.UNKNOWN_ID, HalfRejection.ALREADY_COMMITTED, HalfRejection.ALREADY_COMMITTED]

@@ -7,13 +7,13 @@ from uuid import UUID
 from brokerd.cluster.model import TopicPartition
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.led_fronts import LedFronts
-from tests.unit.delivery.test_half_front import HalfBench, leading
+from tests.unit.delivery.test_half_front import HalfBench, leading_bench
 
 TP = TopicPartition(UUID(int=1), 0)
 
 
 def test_a_partition_is_found_while_it_is_led_and_read() -> None:
-    bench, leads = leading(), [True]
+    bench, leads = leading_bench(), [True]
     fronts: LedFronts[HalfFront] = LedFronts()
     assert fronts.find(TP) is None
     fronts.add(TP, bench.front, lambda: leads[0])

@@ -30,7 +30,7 @@ def route(*bindings: dict[str, Any], generation: int = 1, start: str = "earliest
     return route_of("r", generation, {**value, "bindings": list(bindings)})
 
 
-def everything(target: str = "t") -> dict[str, Any]:
+def route_all_to(target: str = "t") -> dict[str, Any]:
     return {"target": target, "match": {"kind": "all"}}
 
 
@@ -173,7 +173,7 @@ class Bench:
                     r.tick(self.now)
 
     def lead(self, definition: Route | None = None, partition: int = 0) -> RoutePartition:
-        return RoutePartition(definition or route(everything()), SOURCE, partition, self)
+        return RoutePartition(definition or route(route_all_to()), SOURCE, partition, self)
 
     def values(self, topic: str = "t", partition: int = 0) -> list[str]:
         return [(r.value or b"").decode() for r in self.logs.get((self.topics[topic].topic_id, partition), [])]
@@ -200,7 +200,7 @@ def test_records_are_routed_in_order_and_the_position_is_committed() -> None:
 def test_nothing_is_sent_before_the_first_position_is_committed() -> None:
     bench = Bench()
     bench.write("before")
-    running = bench.lead(route(everything(), start="latest"))
+    running = bench.lead(route(route_all_to(), start="latest"))
     bench.coordinator = ErrorCode.COORDINATOR_NOT_AVAILABLE
     bench.run(running, ms=1_000)
     bench.write("after")
@@ -216,7 +216,7 @@ def test_nothing_is_sent_before_the_first_position_is_committed() -> None:
 def test_a_partition_added_after_the_route_is_routed_from_its_first_record() -> None:
     bench = Bench()
     bench.write("first")
-    bench.run(bench.lead(route(everything(), start="latest", partitions=1), partition=1), ms=500)
+    bench.run(bench.lead(route(route_all_to(), start="latest", partitions=1), partition=1), ms=500)
     assert bench.values() == ["first"]
 
 
@@ -287,7 +287,7 @@ def test_only_committed_records_below_the_last_stable_offset_are_routed() -> Non
 
 def test_a_missing_target_delays_the_route_and_others_continue() -> None:
     bench = Bench()
-    running = bench.lead(route(direct("k", "missing"), everything("t")))
+    running = bench.lead(route(direct("k", "missing"), route_all_to("t")))
     for value in "ab":
         bench.write(value)
     bench.run(running, ms=2_000)
@@ -334,7 +334,7 @@ def test_a_slow_target_limits_what_is_read(monkeypatch: Any) -> None:
 def test_a_fan_out_to_many_targets_stops_within_a_batch(monkeypatch: Any) -> None:
     monkeypatch.setattr(route_partition, "BUFFERED_RECORDS_MAX", 4)
     bench = Bench()
-    running = bench.lead(route(everything("t"), everything("u")))
+    running = bench.lead(route(route_all_to("t"), route_all_to("u")))
     bench.run(running)
     found = [Record(i, 1, b"k", b"%d" % i) for i in range(9)]
     bench.batches.append(records.build(found))
@@ -376,11 +376,11 @@ def test_records_that_retention_deleted_are_counted_as_lost() -> None:
 
 def test_a_changed_definition_applies_after_what_was_matched_before() -> None:
     bench = Bench()
-    running = bench.lead(route(everything("t")))
+    running = bench.lead(route(route_all_to("t")))
     bench.run(running)
     bench.write("a")
     running.tick(bench.now)
-    running.change(route(everything("u"), generation=2))
+    running.change(route(route_all_to("u"), generation=2))
     bench.run(running, ms=500)
     bench.write("b", None)
     bench.run(running, ms=500)
@@ -390,11 +390,11 @@ def test_a_changed_definition_applies_after_what_was_matched_before() -> None:
 
 def test_a_change_removes_a_binding_whose_target_is_missing() -> None:
     bench = Bench()
-    running = bench.lead(route(direct("k", "missing"), everything("t")))
+    running = bench.lead(route(direct("k", "missing"), route_all_to("t")))
     for value in "ab":
         bench.write(value)
     bench.run(running, ms=500)
-    running.change(route(everything("t"), generation=2))
+    running.change(route(route_all_to("t"), generation=2))
     bench.write("c")
     bench.run(running, ms=2_000)
     assert bench.values() == ["a", "b", "c"] and bench.committed.offset == 3
@@ -403,7 +403,7 @@ def test_a_change_removes_a_binding_whose_target_is_missing() -> None:
 def test_records_matched_before_more_partitions_stay_where_they_are() -> None:
     bench = Bench()
     bench.topics["u"] = replace_partitions(bench.topics["u"], 1)
-    running = bench.lead(route(everything("u")))
+    running = bench.lead(route(route_all_to("u")))
     for i in range(20):
         bench.write(str(i), f"k{i}")
     bench.run(running, ms=500)
@@ -420,7 +420,7 @@ def test_records_matched_before_more_partitions_stay_where_they_are() -> None:
 def test_a_leader_that_finds_a_grown_target_places_old_records_as_its_predecessor() -> None:
     bench = Bench()
     bench.topics["u"] = replace_partitions(bench.topics["u"], 1)
-    first = bench.lead(route(everything("u")))
+    first = bench.lead(route(route_all_to("u")))
     bench.run(first)
     for i in range(20):
         bench.write(str(i), f"k{i}")
@@ -431,10 +431,10 @@ def test_a_leader_that_finds_a_grown_target_places_old_records_as_its_predecesso
     bench.topics["u"] = replace_partitions(bench.topics["u"], 4)
     for i in range(20, 40):
         bench.write(str(i), f"k{i}")
-    bench.run(bench.lead(route(everything("u"))), ms=2_000)
+    bench.run(bench.lead(route(route_all_to("u"))), ms=2_000)
     for i in range(40, 60):
         bench.write(str(i), f"k{i}")
-    bench.run(bench.lead(route(everything("u"))), ms=2_000)
+    bench.run(bench.lead(route(route_all_to("u"))), ms=2_000)
     found = [v for p in range(4) for v in bench.values("u", p)]
     assert sorted(map(int, found)) == list(range(60))
     assert set(map(int, bench.values("u", 0))) >= set(range(40)), (
@@ -446,7 +446,7 @@ def test_a_leader_that_finds_a_grown_target_places_old_records_as_its_predecesso
 def test_a_target_that_grows_does_not_wait_for_a_partition_that_rejects() -> None:
     bench = Bench()
     bench.topics["u"] = replace_partitions(bench.topics["u"], 1)
-    running = bench.lead(route(everything("t"), everything("u")))
+    running = bench.lead(route(route_all_to("t"), route_all_to("u")))
     bench.run(running)
     bench.write("a", "k")
     running.tick(bench.now)
@@ -465,7 +465,7 @@ def test_a_target_that_grows_does_not_wait_for_a_partition_that_rejects() -> Non
 def test_records_that_are_matched_again_keep_the_number_of_partitions_of_their_time() -> None:
     bench = Bench()
     bench.topics["u"] = replace_partitions(bench.topics["u"], 1)
-    running = bench.lead(route(direct("k0", "missing"), everything("u")))
+    running = bench.lead(route(direct("k0", "missing"), route_all_to("u")))
     bench.run(running)
     for i in range(20):
         bench.write(str(i), f"k{i % 7}")
@@ -473,11 +473,11 @@ def test_records_that_are_matched_again_keep_the_number_of_partitions_of_their_t
     bench.topics["u"] = replace_partitions(bench.topics["u"], 4)
     running.topics_changed()
     bench.run(running, ms=500)
-    running.change(route(direct("k0", "missing"), everything("u"), generation=2))
+    running.change(route(direct("k0", "missing"), route_all_to("u"), generation=2))
     bench.run(running, ms=2_000)
     bench.topics["missing"] = Target(UUID(int=9), 1, 1_000_000)
     assert bench.committed.offset == 0
-    bench.run(bench.lead(route(direct("k0", "missing"), everything("u"), generation=2)), ms=2_000)
+    bench.run(bench.lead(route(direct("k0", "missing"), route_all_to("u"), generation=2)), ms=2_000)
     assert sorted(map(int, bench.values("u", 0))) == list(range(20))
     assert not any(bench.values("u", p) for p in (1, 2, 3))
     assert bench.values("missing") == ["0", "7", "14"]
@@ -507,7 +507,7 @@ def test_a_recreated_route_ignores_the_position_of_the_deleted_one() -> None:
     bench.write("a")
     bench.run(bench.lead(), ms=2_000)
     assert bench.committed.offset == 1
-    bench.run(bench.lead(replace(route(everything()), route_id="r-2")), ms=500)
+    bench.run(bench.lead(replace(route(route_all_to()), route_id="r-2")), ms=500)
     assert bench.committed.offset == 0 or bench.values() == ["a", "a"]
 
 
@@ -538,7 +538,7 @@ def test_a_closed_route_ignores_answers() -> None:
 def test_a_routed_batch_has_the_compression_of_its_source() -> None:
     bench = Bench()
     bench.topics["u"] = bench.topics["u"]._replace(recompresses=True)
-    running = RoutePartition(route(everything("t"), everything("u")), SOURCE, 0, bench)
+    running = RoutePartition(route(route_all_to("t"), route_all_to("u")), SOURCE, 0, bench)
     codecs: dict[str, list[int]] = {"t": [], "u": []}
     for value, codec in (("x" * 500, GZIP), ("y" * 500, NONE), ("z" * 500, LZ4), ("short", GZIP)):
         bench.write(value, codec=codec)

@@ -14,17 +14,17 @@ from brokerd.delivery.route_partition import RoutePartition
 from brokerd.delivery.route_port import RouteProblem, RouteState
 from brokerd.delivery.route_principal import RoutePrincipal
 from brokerd.wire.errors import ErrorCode
-from tests.unit.delivery.test_route_partition import Bench, direct, everything, route
+from tests.unit.delivery.test_route_partition import Bench, direct, route, route_all_to
 
 ALICE, BOB = "User:alice", "User:bob"
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED.name
 
 
 def with_principal(*bindings: dict[str, Any], principal: str = ALICE, generation: int = 1) -> Route:
-    return replace(route(*(bindings or (everything(),)), generation=generation), principal=principal)
+    return replace(route(*(bindings or (route_all_to(),)), generation=generation), principal=principal)
 
 
-def started(*bindings: dict[str, Any], principal: str = ALICE) -> tuple[Bench, RoutePartition]:
+def start_routing(*bindings: dict[str, Any], principal: str = ALICE) -> tuple[Bench, RoutePartition]:
     bench = Bench()
     running = bench.lead(with_principal(*bindings, principal=principal))
     bench.run(running)
@@ -32,7 +32,7 @@ def started(*bindings: dict[str, Any], principal: str = ALICE) -> tuple[Bench, R
 
 
 def test_nothing_is_read_or_sent_without_the_permission_to_read_the_source() -> None:
-    bench, running = started()
+    bench, running = start_routing()
     bench.write("a")
     bench.run(running, responses=False)
     assert len(bench.sent) == 1, "this batch is in flight"
@@ -50,7 +50,7 @@ def test_nothing_is_read_or_sent_without_the_permission_to_read_the_source() -> 
 
 
 def test_a_target_without_permission_gets_nothing_and_others_continue() -> None:
-    bench, running = started(direct("k"), direct("x", "u"))
+    bench, running = start_routing(direct("k"), direct("x", "u"))
     bench.denied.add((ALICE, "u"))
     bench.write("0")
     bench.write("1", "x")
@@ -67,7 +67,7 @@ def test_a_target_without_permission_gets_nothing_and_others_continue() -> None:
 
 def test_a_target_without_permission_limits_what_is_read(monkeypatch: Any) -> None:
     monkeypatch.setattr("brokerd.delivery.route_partition.BUFFERED_RECORDS_MAX", 3)
-    bench, running = started()
+    bench, running = start_routing()
     bench.denied.add((ALICE, "t"))
     for n in range(10):
         bench.write(str(n))
@@ -79,7 +79,7 @@ def test_a_target_without_permission_limits_what_is_read(monkeypatch: Any) -> No
 
 
 def test_a_route_without_a_principal_asks_and_counts_nothing() -> None:
-    bench, running = started(principal="")
+    bench, running = start_routing(principal="")
     bench.denied |= {("", "s"), ("", "t")}
     bench.waits_ms = {PRODUCE: 60_000, FETCH: 60_000}
     bench.write("a")
@@ -88,7 +88,7 @@ def test_a_route_without_a_principal_asks_and_counts_nothing() -> None:
 
 
 def test_a_new_principal_applies_after_what_was_matched_before() -> None:
-    bench, running = started()
+    bench, running = start_routing()
     bench.denied |= {(ALICE, "s"), (BOB, "t")}
     bench.write("a")
     bench.run(running, ms=1_000)
@@ -102,7 +102,7 @@ def test_a_new_principal_applies_after_what_was_matched_before() -> None:
 
 
 def test_a_route_waits_after_the_batch_that_exceeds_the_quota_of_written_bytes() -> None:
-    bench, running = started()
+    bench, running = start_routing()
     bench.waits_ms[PRODUCE] = 5_000
     bench.write("a")
     bench.run(running)
@@ -117,7 +117,7 @@ def test_a_route_waits_after_the_batch_that_exceeds_the_quota_of_written_bytes()
 
 
 def test_a_route_waits_after_the_batch_that_exceeds_the_quota_of_read_bytes_and_sends_it() -> None:
-    bench, running = started()
+    bench, running = start_routing()
     bench.waits_ms[FETCH] = 5_000
     bench.write("a")
     bench.run(running, ms=1_000)
@@ -132,7 +132,7 @@ def test_a_route_waits_after_the_batch_that_exceeds_the_quota_of_read_bytes_and_
 def test_a_changed_limit_or_principal_ends_the_wait(quota: str) -> None:
     """A quota of 0 is a wait of weeks, and a route does not connect again like a client."""
     for another_principal in (False, True):
-        bench, running = started()
+        bench, running = start_routing()
         bench.limits[quota], bench.waits_ms[quota] = 0.0, 2**31 - 1
         bench.write("a")
         bench.run(running)
@@ -148,7 +148,7 @@ def test_a_changed_limit_or_principal_ends_the_wait(quota: str) -> None:
 
 
 def test_bytes_are_counted_once_when_a_target_has_appended_them() -> None:
-    bench, running = started()
+    bench, running = start_routing()
     bench.write("a")
     read = len(bench.batches[0])
     bench.run(running, responses=False)
@@ -167,7 +167,7 @@ def test_bytes_are_counted_once_when_a_target_has_appended_them() -> None:
 
 
 def test_bytes_that_are_matched_again_are_not_counted_again() -> None:
-    bench, running = started()
+    bench, running = start_routing()
     bench.denied.add((ALICE, "t"))
     bench.write("a")
     bench.run(running, ms=1_000)

@@ -48,7 +48,7 @@ def in_memory(records: list[PendingRecord]) -> StoredDelays:
     return stored
 
 
-def taken(stored: StoredDelays, bucket: int) -> list[int]:
+def take_offsets(stored: StoredDelays, bucket: int) -> list[int]:
     found = stored.take(bucket).read()
     assert isinstance(found, bytes)
     return [r.offset for r in unpack_records(found)]
@@ -62,15 +62,15 @@ def test_an_index_replaces_what_it_has_in_any_order() -> None:
             assert stored.replace(MemoryIndex(first, end, RECORDS[first:end]).index, 0)
         assert stored.memory_bytes == 0
         for bucket in (3, 4, 5):
-            assert sorted(taken(stored, bucket)) == [r.offset for r in RECORDS if r.bucket == bucket]
+            assert sorted(take_offsets(stored, bucket)) == [r.offset for r in RECORDS if r.bucket == bucket]
 
 
 def test_records_of_near_buckets_are_not_taken_again() -> None:
     stored = in_memory(RECORDS)
-    first = taken(stored, 3)
+    first = take_offsets(stored, 3)
     assert stored.replace(MemoryIndex(0, 60, RECORDS).index, 4)
-    assert stored.memory_bytes == 0 and taken(stored, 3) == []
-    assert sorted([*first, *taken(stored, 4), *taken(stored, 5)]) == list(range(60))
+    assert stored.memory_bytes == 0 and take_offsets(stored, 3) == []
+    assert sorted([*first, *take_offsets(stored, 4), *take_offsets(stored, 5)]) == list(range(60))
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_an_index_with_other_records_replaces_nothing(other: list[PendingRecord]
     before = stored.memory_bytes
     assert not stored.replace(MemoryIndex(0, 20, other).index, 0)
     assert stored.memory_bytes == before
-    assert sorted(o for bucket in (3, 4, 5) for o in taken(stored, bucket)) == list(range(60))
+    assert sorted(o for bucket in (3, 4, 5) for o in take_offsets(stored, bucket)) == list(range(60))
 
 
 def test_transferred_and_deleted_records_of_an_index_are_left_out() -> None:
     stored = StoredDelays()
     stored.add_segment(PendingSegment(MemoryIndex(0, 60, RECORDS).index, 0, 10, OffsetSet(range(30, 60))))
-    assert sorted(o for bucket in (3, 4, 5) for o in taken(stored, bucket)) == list(range(10, 30))
+    assert sorted(o for bucket in (3, 4, 5) for o in take_offsets(stored, bucket)) == list(range(10, 30))
 
 
 def test_a_damaged_index_is_named() -> None:
@@ -119,4 +119,4 @@ def test_segments_below_the_log_start_are_forgotten() -> None:
     stored = StoredDelays()
     stored.add_segment(PendingSegment(MemoryIndex(0, 20, RECORDS[:20]).index))
     stored.forget_below(20)
-    assert taken(stored, 3) == []
+    assert take_offsets(stored, 3) == []

@@ -123,7 +123,7 @@ class World:
             to, response = self.responses.pop()
             self.responses.append((to, t.BatchResponseReceived(response.number, E.NETWORK_EXCEPTION)))
 
-    def settle(self) -> None:
+    def run_until_idle(self) -> None:
         for _ in range(3_000):
             if not self.pending and not self.requests and not self.responses and self.transfer.wake_at_ms is None:
                 break
@@ -147,7 +147,7 @@ def test_each_record_is_transferred_once_over_leader_changes_and_lost_messages(s
         else:
             step()
         world.pass_time(world.rng.choice((0, 1, 150)))
-    world.settle()
+    world.run_until_idle()
     assert sorted(world.target.records) == list(range(100))
     assert isinstance(world.journal[-1], Confirmation)
 
@@ -158,7 +158,7 @@ def test_records_are_transferred_in_the_selected_order_while_no_leader_changes(s
     for _ in range(300):
         world.rng.choice([world.select, world.replicate, world.deliver, world.respond, world.lose_request])()
         world.pass_time(20)
-    world.settle()
+    world.run_until_idle()
     assert world.target.records == list(range(100))
 
 
@@ -171,7 +171,7 @@ def test_records_that_an_unclean_election_lost_are_no_obstacle_and_unacknowledge
         world.respond()
     lost = world.target.batches[-3:]
     del world.target.batches[-3:]
-    world.settle()
+    world.run_until_idle()
     gone = {o for b in lost for o in b.offsets}
     records = world.target.records
     assert len(records) == len(set(records)) and set(range(100)) - set(records) <= gone
@@ -193,7 +193,7 @@ def test_a_new_leader_repeats_unconfirmed_entries_unchanged_and_no_confirmed_one
     (first,) = world.journal
     world.lead()
     assert [send.entry for _, send in world.requests][-1] == first
-    world.settle()
+    world.run_until_idle()
     world.replicate()
     world.lead()
     assert not world.requests

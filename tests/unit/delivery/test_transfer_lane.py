@@ -14,7 +14,7 @@ from brokerd.wire.records import HEADER_BYTES, Record
 from tests.unit.delivery.front_bench import Bench
 
 
-def written(bench: Bench, count: int, size: int = 100) -> None:
+def append_records(bench: Bench, count: int, size: int = 100) -> None:
     for _ in range(count):
         bench.append(records.build([Record(0, 1, b"k", b"v" * size)], base_offset=bench.end_offset))
 
@@ -37,7 +37,7 @@ def test_the_size_is_an_upper_bound() -> None:
 
 def test_a_batch_ends_before_its_size_limit_and_skips_deleted_records() -> None:
     bench = Bench()
-    written(bench, 10)
+    append_records(bench, 10)
     cache = RecordCache(bench)
     bench.start_offset = 2
     assert cache.load(range(10))
@@ -48,7 +48,7 @@ def test_a_batch_ends_before_its_size_limit_and_skips_deleted_records() -> None:
 
 def test_records_are_sent_after_their_journal_entry_is_replicated() -> None:
     bench, released = Bench(), list[int]()
-    written(bench, 3)
+    append_records(bench, 3)
     found = lane(bench, released)
     bench.replicated = 3
     found.due.extend((0, 2))
@@ -63,7 +63,7 @@ def test_records_are_sent_after_their_journal_entry_is_replicated() -> None:
 
 def test_records_are_sent_immediately_if_the_partition_has_one_replica() -> None:
     bench = Bench()
-    written(bench, 2)
+    append_records(bench, 2)
     found = lane(bench, [])
     found.due.extend((0, 1))
     assert found.select(bench.now) and len(bench.sent) == 1
@@ -71,7 +71,7 @@ def test_records_are_sent_immediately_if_the_partition_has_one_replica() -> None
 
 def test_cold_records_wait_and_deleted_ones_are_released() -> None:
     bench, released = Bench(), list[int]()
-    written(bench, 3)
+    append_records(bench, 3)
     found = lane(bench, released)
     found.due.extend((0, 1))
     bench.cold = True
@@ -81,12 +81,12 @@ def test_cold_records_wait_and_deleted_ones_are_released() -> None:
 
 
 def test_a_lane_whose_journal_is_rejected_does_nothing_more() -> None:
-    class Rejecting(Bench):
+    class RejectingBench(Bench):
         def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
             return None
 
-    bench, released = Rejecting(), list[int]()
-    written(bench, 1)
+    bench, released = RejectingBench(), list[int]()
+    append_records(bench, 1)
     found = lane(bench, released)
     found.due.append(0)
     found.select(bench.now)

@@ -23,7 +23,7 @@ def issuer(tmp_path: Path) -> Iterator[Issuer]:
     made.close()
 
 
-def fetched(issuer: Issuer, path: str, login: str) -> str:
+def fetch_token(issuer: Issuer, path: str, login: str) -> str:
     headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
     requested = urllib.request.Request(issuer.url + path, b"grant_type=client_credentials", headers)
     with urllib.request.urlopen(requested, timeout=60) as answer:
@@ -36,11 +36,11 @@ def test_brokers_accept_the_issued_token_and_reject_a_forged_one(issuer: Issuer)
         "sasl.oauthbearer.expected.audience": (AUDIENCE,),
     }
     tokens = Tokens(settings)
-    assert tokens.check(fetched(issuer, "/token", "alice:se cret"))[0] == "alice"
+    assert tokens.check(fetch_token(issuer, "/token", "alice:se cret"))[0] == "alice"
     with pytest.raises(TokenError):
-        tokens.check(fetched(issuer, "/forged", "alice:se cret"))
+        tokens.check(fetch_token(issuer, "/forged", "alice:se cret"))
 
 
 def test_without_the_secret_no_token_is_issued(issuer: Issuer) -> None:
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        fetched(issuer, "/token", "alice:guess")
+        fetch_token(issuer, "/token", "alice:guess")

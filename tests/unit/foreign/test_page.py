@@ -92,13 +92,13 @@ def test_a_later_run_replaces_only_its_own_results() -> None:
         "some": {"version": "1", "date": "monday", "answers": {f: {"answer": "no", "why": "so"} for f in requested[1:]}}
     }
     reported = {"some": {"version": "1", "date": "tuesday", "answers": {f: {"answer": "yes"} for f in requested[:2]}}}
-    found = page.merged(old, reported)["some"]
+    found = page.merge_results(old, reported)["some"]
     assert list(found["answers"]) == requested
     assert [found["answers"][f] for f in requested[:3]] == [{"answer": "yes", "date": "tuesday"}] * 2 + [
         {"answer": "no", "why": "so"}
     ]
     assert "| some | 1 | monday, some rows until tuesday | 2 |" in page.render({"some": found}, "")
     whole = {"some": {"version": "2", "date": "tuesday", "answers": {f: {"answer": "yes"} for f in requested}}}
-    assert page.merged(old, whole) == whole
+    assert page.merge_results(old, whole) == whole
     with pytest.raises(ValueError, match="test all features"):
-        page.merged(old, {"some": {**reported["some"], "version": "2"}})
+        page.merge_results(old, {"some": {**reported["some"], "version": "2"}})

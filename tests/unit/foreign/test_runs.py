@@ -10,7 +10,7 @@ import pytest
 from brokerd.wire import records
 from brokerd.wire.records import Record
 from tests.foreign.features import BY_ID
-from tests.foreign.runs import KILL_AFTER, Program, shown
+from tests.foreign.runs import KILL_AFTER, Program, find_unshown_claims
 
 
 class Logs:
@@ -34,37 +34,37 @@ class Logs:
         return [self._data]
 
 
-def found(logs: Any, feature: str, acked: list[str] | None = None) -> str:
-    return shown(logs, BY_ID[feature], "t", acked or [])
+def describe_logs(logs: Any, feature: str, acked: list[str] | None = None) -> str:
+    return find_unshown_claims(logs, BY_ID[feature], "t", acked or [])
 
 
 NUMBERS = [str(i) for i in range(500)]
 
 
 def test_a_codec_is_confirmed_when_every_batch_has_it() -> None:
-    assert found(Logs(["a"], ["b"], compression=1), "gzip") == ""
-    assert "compressions [0]" in found(Logs(["a"]), "gzip")
+    assert describe_logs(Logs(["a"], ["b"], compression=1), "gzip") == ""
+    assert "compressions [0]" in describe_logs(Logs(["a"]), "gzip")
 
 
 def test_an_idempotent_producer_is_detected_by_id_and_sequence() -> None:
-    assert found(Logs(NUMBERS), "idempotent") == ""
-    assert found(Logs(NUMBERS, producer_id=-1), "idempotent") == "batches without a producer id"
-    assert "501 records in the log, 500 different" in found(Logs(NUMBERS, ["499"]), "idempotent")
+    assert describe_logs(Logs(NUMBERS), "idempotent") == ""
+    assert describe_logs(Logs(NUMBERS, producer_id=-1), "idempotent") == "batches without a producer id"
+    assert "501 records in the log, 500 different" in describe_logs(Logs(NUMBERS, ["499"]), "idempotent")
 
 
 def test_acknowledged_records_must_be_in_the_log() -> None:
     enough = NUMBERS[: 2 * KILL_AFTER]
-    assert found(Logs(NUMBERS), "leader-killed", enough) == ""
-    assert found(Logs(NUMBERS[1:]), "leader-killed", enough) == "1 acknowledged records are lost"
-    assert "doubled" in found(Logs(NUMBERS, NUMBERS[:1]), "leader-killed", enough)
-    assert found(Logs(NUMBERS, NUMBERS[:1], producer_id=-1), "leader-killed", enough) == "", (
+    assert describe_logs(Logs(NUMBERS), "leader-killed", enough) == ""
+    assert describe_logs(Logs(NUMBERS[1:]), "leader-killed", enough) == "1 acknowledged records are lost"
+    assert "doubled" in describe_logs(Logs(NUMBERS, NUMBERS[:1]), "leader-killed", enough)
+    assert describe_logs(Logs(NUMBERS, NUMBERS[:1], producer_id=-1), "leader-killed", enough) == "", (
         "at least once is what it promised"
     )
-    assert "were acknowledged only" in found(Logs(NUMBERS), "leader-killed", enough[:10])
+    assert "were acknowledged only" in describe_logs(Logs(NUMBERS), "leader-killed", enough[:10])
 
 
 def test_a_log_with_one_segment_does_not_prove_reads_across_segments() -> None:
-    assert found(Logs(["a"]), "from-start") == "the log has 1 segments only"
+    assert describe_logs(Logs(["a"]), "from-start") == "the log has 1 segments only"
 
 
 @pytest.mark.timeout(60)
@@ -90,6 +90,6 @@ def test_the_targets_of_a_route_hold_the_matching_records_once_and_in_order() ->
             return self._logs[topic].data(topic)
 
     right = values((0, 3, 6, 9))
-    assert found(Targets(), "routes") == ""
+    assert describe_logs(Targets(), "routes") == ""
     for wrong in ([*right, "v9"], right[1:], [*right, "v1"], right[::-1]):
-        assert found(Targets(key=wrong), "routes") == f"the log of -key holds {wrong}"
+        assert describe_logs(Targets(key=wrong), "routes") == f"the log of -key holds {wrong}"

@@ -12,7 +12,7 @@ from tests.simulation.disk import SimDisk
 from tests.unit.replication.test_relocations import Harness
 
 
-def closed(monkeypatch: pytest.MonkeyPatch, *, each_max: int) -> tuple[Harness, SimDisk]:
+def harness_with_flush_limit(monkeypatch: pytest.MonkeyPatch, *, each_max: int) -> tuple[Harness, SimDisk]:
     monkeypatch.setattr(clean_shutdown, "FLUSH_EACH_MAX", each_max)
     disk = SimDisk()
     harness = Harness(disk)
@@ -24,19 +24,19 @@ def closed(monkeypatch: pytest.MonkeyPatch, *, each_max: int) -> tuple[Harness, 
 def test_a_cleanly_closed_log_survives_a_power_cut_without_recovery(
     monkeypatch: pytest.MonkeyPatch, each_max: int
 ) -> None:
-    harness, disk = closed(monkeypatch, each_max=each_max)
+    harness, disk = harness_with_flush_limit(monkeypatch, each_max=each_max)
     clean_shutdown.close_all(harness.replica_manager)
     again = Harness(disk.power_cut(random.Random(1)))
     assert again.replica.log.end_offset == 5 and again.replica.log.flushing.offset == 5
 
 
 def test_a_log_that_cannot_be_flushed_goes_offline_and_the_others_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    harness, _ = closed(monkeypatch, each_max=64)
+    harness, _ = harness_with_flush_limit(monkeypatch, each_max=64)
 
-    def broken() -> None:
+    def raise_disk_failed() -> None:
         raise DiskFailed("EIO")
 
-    monkeypatch.setattr(type(harness.replica.log), "flush", lambda log: broken())
+    monkeypatch.setattr(type(harness.replica.log), "flush", lambda log: raise_disk_failed())
     clean_shutdown.close_all(harness.replica_manager)
     assert harness.replica.offline_reason is not None
 
@@ -44,12 +44,12 @@ def test_a_log_that_cannot_be_flushed_goes_offline_and_the_others_are_closed(mon
 def test_a_failed_flush_of_the_file_system_is_followed_by_a_flush_of_each_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness, disk = closed(monkeypatch, each_max=0)
+    harness, disk = harness_with_flush_limit(monkeypatch, each_max=0)
 
-    def broken(path: object) -> None:
+    def raise_disk_failed(path: object) -> None:
         raise DiskFailed("EIO")
 
-    monkeypatch.setattr(disk, "sync_all", broken)
+    monkeypatch.setattr(disk, "sync_all", raise_disk_failed)
     clean_shutdown.close_all(harness.replica_manager)
     assert "file system flush failed" in caplog.text
     assert harness.replica.log.flushing.offset == 5 and harness.replica.offline_reason is None

@@ -10,7 +10,7 @@ from brokerd.maintenance.disk_probe import FAST_PROBES, SLOW_PROBES, TICK_GAP_MS
 LIMITS = ProbeLimits(interval_ms=5_000, slow_ms=1_000, hung_ms=60_000)
 
 
-def probed(probe: DiskProbe, *took_ms: int) -> DiskHealth:
+def health_after_probes(probe: DiskProbe, *took_ms: int) -> DiskHealth:
     for ms in took_ms:
         probe.on_finished(ms, LIMITS)
     return probe.health
@@ -18,7 +18,11 @@ def probed(probe: DiskProbe, *took_ms: int) -> DiskHealth:
 
 def test_a_probe_begins_an_interval_after_the_end_of_the_last_one() -> None:
     probe = DiskProbe()
-    begun = [ms for ms in range(0, 21_000, 1_000) if probe.tick(ms, LIMITS) and probed(probe, 3) is DiskHealth.OK]
+    begun = [
+        ms
+        for ms in range(0, 21_000, 1_000)
+        if probe.tick(ms, LIMITS) and health_after_probes(probe, 3) is DiskHealth.OK
+    ]
     assert begun == [5_000, 10_000, 15_000, 20_000]
     assert probe.latency_ms == 3
 
@@ -39,14 +43,14 @@ def test_a_probe_that_waits_is_not_repeated() -> None:
     ],
 )
 def test_one_slow_probe_changes_nothing(took_ms: list[int], health: DiskHealth) -> None:
-    assert probed(DiskProbe(), *took_ms) is health
+    assert health_after_probes(DiskProbe(), *took_ms) is health
 
 
 def test_a_slow_disk_is_healthy_after_fast_probes_in_a_row() -> None:
     probe = DiskProbe()
-    assert probed(probe, *[1_500] * SLOW_PROBES) is DiskHealth.SLOW
-    assert probed(probe, *[499] * (FAST_PROBES - 1), 500, *[499] * (FAST_PROBES - 1)) is DiskHealth.SLOW
-    assert probed(probe, 499) is DiskHealth.OK
+    assert health_after_probes(probe, *[1_500] * SLOW_PROBES) is DiskHealth.SLOW
+    assert health_after_probes(probe, *[499] * (FAST_PROBES - 1), 500, *[499] * (FAST_PROBES - 1)) is DiskHealth.SLOW
+    assert health_after_probes(probe, 499) is DiskHealth.OK
 
 
 def test_a_probe_that_never_returns_means_a_hung_disk_for_good() -> None:
@@ -54,7 +58,7 @@ def test_a_probe_that_never_returns_means_a_hung_disk_for_good() -> None:
     for ms in range(0, 66_000, 1_000):
         probe.tick(ms, LIMITS)
         assert (probe.health is DiskHealth.HUNG) == (ms >= 65_000)
-    assert probed(probe, *[1] * FAST_PROBES) is DiskHealth.HUNG
+    assert health_after_probes(probe, *[1] * FAST_PROBES) is DiskHealth.HUNG
     assert not any(probe.tick(ms, LIMITS) for ms in range(66_000, 99_000, 1_000))
 
 
@@ -68,7 +72,7 @@ def test_the_time_of_a_suspended_process_does_not_count() -> None:
 
 def test_without_an_interval_there_are_no_probes_and_a_slow_disk_is_forgotten() -> None:
     probe, off = DiskProbe(), ProbeLimits(0, 1_000, 60_000)
-    assert probed(probe, *[1_500] * SLOW_PROBES) is DiskHealth.SLOW
+    assert health_after_probes(probe, *[1_500] * SLOW_PROBES) is DiskHealth.SLOW
     assert not any(probe.tick(ms, off) for ms in range(0, 20_000, 1_000))
     assert probe.health is DiskHealth.OK
 

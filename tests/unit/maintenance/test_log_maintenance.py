@@ -16,7 +16,7 @@ from brokerd.storage.log import Log
 from brokerd.storage.log_dirs import LogDirs
 from tests.simulation.disk import SimDisk
 from tests.unit.storage.test_cleaner import COMPACT, fill, live
-from tests.unit.storage.test_log import NOW, append, everything, opened, sim
+from tests.unit.storage.test_log import NOW, append, open_log, read_all, sim
 
 TP = TopicPartition(UUID(int=1), 0)
 
@@ -64,7 +64,7 @@ class Harness:
     ) -> None:
         self.jobs.append((run, done))
 
-    def work(self) -> int:
+    def run_jobs(self) -> int:
         count = len(self.jobs)
         while self.jobs:
             run, done = self.jobs.pop(0)
@@ -77,127 +77,127 @@ class Harness:
         return count
 
 
-def compacting() -> Harness:
+def harness_of_compacted_log() -> Harness:
     disk = sim()
-    log = opened(disk, **COMPACT)
+    log = open_log(disk, **COMPACT)
     fill(log)
     return Harness(disk, log)
 
 
 def test_a_compacted_log_is_compacted_again_only_when_it_is_dirty() -> None:
-    harness = compacting()
-    state, size = live(everything(harness.log)), harness.log.size_bytes
+    harness = harness_of_compacted_log()
+    state, size = live(read_all(harness.log)), harness.log.size_bytes
     harness.log_maintenance.compact(NOW)
     harness.log_maintenance.compact(NOW)
-    assert harness.work() == 1
-    assert live(everything(harness.log)) == state and harness.log.size_bytes < size
+    assert harness.run_jobs() == 1
+    assert live(read_all(harness.log)) == state and harness.log.size_bytes < size
     harness.log_maintenance.compact(NOW)
-    assert harness.work() == 0
+    assert harness.run_jobs() == 0
 
 
 def test_a_compaction_of_a_deleted_replica_changes_nothing() -> None:
-    harness = compacting()
-    expected = everything(harness.log)
+    harness = harness_of_compacted_log()
+    expected = read_all(harness.log)
     harness.log_maintenance.compact(NOW)
     harness.hosted[TP] = harness.new_replica()
-    harness.work()
-    assert everything(harness.log) == expected
+    harness.run_jobs()
+    assert read_all(harness.log) == expected
     harness.log_maintenance.compact(NOW)
-    assert harness.work() == 1, "the new replica gets its own"
+    assert harness.run_jobs() == 1, "the new replica gets its own"
 
 
 def test_a_damaged_segment_is_not_compacted_and_the_replica_stays_online() -> None:
-    harness = compacting()
+    harness = harness_of_compacted_log()
     harness.disk.names[harness.log.segments[1].path].live[90] ^= 1
     for _ in range(2):
         harness.log_maintenance.compact(NOW)
-        harness.work()
+        harness.run_jobs()
     assert TP in harness.damage_reports and not harness.failed and not harness.jobs
 
 
 def test_compaction_on_a_full_disk_is_retried_later() -> None:
-    harness = compacting()
+    harness = harness_of_compacted_log()
     harness.disk.bytes_max = harness.disk.used() + 100
     harness.log_maintenance.compact(NOW)
-    harness.work()
+    harness.run_jobs()
     harness.disk.bytes_max = 1 << 40
     assert not harness.failed
     harness.log_maintenance.compact(NOW)
-    harness.work()
+    harness.run_jobs()
     assert harness.log.cleaner.offset > 0
 
 
 def test_a_failed_device_takes_the_replica_offline() -> None:
-    harness = compacting()
+    harness = harness_of_compacted_log()
     harness.disk.reads_fail = True
     harness.log_maintenance.compact(NOW)
-    harness.work()
+    harness.run_jobs()
     assert len(harness.failed) == 1
 
 
 def test_a_rolled_segment_is_flushed_in_the_background() -> None:
     disk = sim()
-    log = opened(disk, segment_bytes="400")
+    log = open_log(disk, segment_bytes="400")
     harness = Harness(disk, log)
     append(log)
     harness.log_maintenance.flush(NOW)
-    assert harness.work() == 1, "a new log, with its topic id"
+    assert harness.run_jobs() == 1, "a new log, with its topic id"
     append(log)
     harness.log_maintenance.flush(NOW)
-    assert harness.work() == 0, "the active segment alone is left to the replicas"
+    assert harness.run_jobs() == 0, "the active segment alone is left to the replicas"
     for _ in range(8):
         append(log)
     harness.log_maintenance.flush(NOW)
     harness.log_maintenance.flush(NOW)
-    assert harness.work() == 1
+    assert harness.run_jobs() == 1
     assert log.snapshots.flushed_offset == 10
     harness.log_maintenance.flush(NOW)
-    assert harness.work() == 0
+    assert harness.run_jobs() == 0
 
 
 def test_a_new_log_on_a_failed_device_goes_offline_at_its_first_flush() -> None:
     disk = sim()
-    log = opened(disk)
+    log = open_log(disk)
     harness = Harness(disk, log)
     append(log)
     disk.broken.add(log.folder)
     harness.log_maintenance.flush(NOW)
-    harness.work()
+    harness.run_jobs()
     assert len(harness.failed) == 1
 
 
 def test_a_failed_flush_takes_the_replica_offline_and_is_not_repeated() -> None:
     disk = sim()
-    log = opened(disk, flush_messages="1")
+    log = open_log(disk, flush_messages="1")
     harness = Harness(disk, log)
     append(log)
     harness.log_maintenance.flush(NOW)
     disk.fail_at[disk.steps + 1] = DiskFailed("flushing: Input/output error")
-    harness.work()
+    harness.run_jobs()
     assert harness.failed
     harness.log_maintenance.flush(NOW)
-    assert harness.work() == 0
+    assert harness.run_jobs() == 0
 
 
 def test_requests_during_a_flush_share_the_next_one() -> None:
     disk = sim()
-    log = opened(disk, flush_messages="1")
+    log = open_log(disk, flush_messages="1")
     harness = Harness(disk, log)
     for _ in range(3):
         append(log)
         harness.unflushed[TP] = harness.replica
         harness.log_maintenance.commit(NOW)
     assert len(harness.jobs) == 1 and harness.unflushed, "one flush is under way, of the first; the others wait"
-    harness.work()
+    harness.run_jobs()
     assert log.flushing.acknowledgeable_end == 1
     harness.log_maintenance.commit(NOW)
-    harness.work()
+    harness.run_jobs()
     assert log.flushing.acknowledgeable_end == 3
 
 
 def test_a_flush_writes_its_snapshot_on_the_background_thread() -> None:
     disk = sim()
-    log = opened(disk, segment_bytes="400")
+    log = open_log(disk, segment_bytes="400")
     harness = Harness(disk, log)
     for _ in range(9):
         append(log)

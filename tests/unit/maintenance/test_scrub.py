@@ -21,14 +21,14 @@ from brokerd.replication.damage_reports import DamageReports
 from brokerd.replication.outbox import OutboxEntry
 from brokerd.storage.disk import DiskFailed
 from tests.unit.maintenance.test_log_maintenance import TP, Harness
-from tests.unit.storage.test_log import NOW, append, opened, sim
+from tests.unit.storage.test_log import NOW, append, open_log, sim
 
 BATCHES = 40
 
 
-def scrubbed(rate: int = 1_000_000) -> tuple[Harness, Scrub]:
+def harness_with_scrub(rate: int = 1_000_000) -> tuple[Harness, Scrub]:
     disk = sim()
-    log = opened(disk, segment_bytes="1000")
+    log = open_log(disk, segment_bytes="1000")
     for _ in range(BATCHES):
         append(log)
     assert len(log.segments) > 4
@@ -48,13 +48,13 @@ class Clock:
         return Now(self.mono_ms, NOW.wall_ms)
 
 
-def look(harness: Harness, scrub: Scrub, times: int = 30) -> None:
+def run_ticks(harness: Harness, scrub: Scrub, times: int = 30) -> None:
     for _ in range(times):
         scrub.tick(NOW)
-        harness.work()
+        harness.run_jobs()
 
 
-def one(harness: Harness) -> None:
+def run_one_job(harness: Harness) -> None:
     """Run the waiting job only, no job that it submits."""
     run, done = harness.jobs.pop(0)
     run()
@@ -62,15 +62,15 @@ def one(harness: Harness) -> None:
 
 
 def test_a_scrub_round_waits_for_its_interval_and_each_step_reads_few_slices() -> None:
-    harness, scrub = scrubbed()
+    harness, scrub = harness_with_scrub()
     scrub._clock = lambda: NOW
-    look(harness, scrub, 40)
+    run_ticks(harness, scrub, 40)
     assert scrub.rounds == 1 and scrub.bytes_read == sum(s.size for s in harness.log.segments[:-1])
-    harness, scrub = scrubbed()
+    harness, scrub = harness_with_scrub()
     scrub.tick(NOW)
     ran = 0
     while harness.jobs:
-        one(harness)
+        run_one_job(harness)
         ran += 1
     assert ran == JOBS_PER_TICK, "the clock would allow for more rounds, the tick does not"
 
@@ -80,11 +80,11 @@ def flip(harness: Harness, segment: int, at: int = 90) -> None:
 
 
 def test_a_flipped_bit_in_a_closed_segment_is_reported_and_the_replica_keeps_serving() -> None:
-    harness, scrub = scrubbed()
-    look(harness, scrub)
+    harness, scrub = harness_with_scrub()
+    run_ticks(harness, scrub)
     assert harness.damage_reports.reports() == () and scrub.rounds >= 1
     flip(harness, 2)
-    look(harness, scrub)
+    run_ticks(harness, scrub)
     (found,) = harness.damage_reports.reports()
     assert (found.tp, found.kind) == (TP, CORRUPT)
     assert harness.log.segments[2].path.name in found.text and "damaged" in found.text
@@ -93,54 +93,54 @@ def test_a_flipped_bit_in_a_closed_segment_is_reported_and_the_replica_keeps_ser
 
 
 def test_the_active_segment_is_not_scrubbed() -> None:
-    harness, scrub = scrubbed()
+    harness, scrub = harness_with_scrub()
     flip(harness, -1)
-    look(harness, scrub, 60)
+    run_ticks(harness, scrub, 60)
     assert harness.damage_reports.reports() == ()
 
 
 def test_damage_that_a_second_read_does_not_confirm_is_not_reported() -> None:
-    harness, scrub = scrubbed()
+    harness, scrub = harness_with_scrub()
     flip(harness, 0)
     scrub.tick(NOW)
-    one(harness)  # the first detection
+    run_one_job(harness)  # the first detection
     flip(harness, 0)  # the first read saw another file or a wrong cached page
-    look(harness, scrub)
+    run_ticks(harness, scrub)
     assert harness.damage_reports.reports() == ()
 
 
 def test_a_segment_deleted_during_the_read_is_no_damage() -> None:
-    harness, scrub = scrubbed()
+    harness, scrub = harness_with_scrub()
     flip(harness, 0)
     scrub.tick(NOW)
     harness.log.segments.pop(0)
-    one(harness)
-    look(harness, scrub)
+    run_one_job(harness)
+    run_ticks(harness, scrub)
     assert harness.damage_reports.reports() == ()
 
 
 def test_the_scrub_rate_is_limited_and_zero_disables_it() -> None:
-    harness, scrub = scrubbed(rate=200)
-    look(harness, scrub, 10)
+    harness, scrub = harness_with_scrub(rate=200)
+    run_ticks(harness, scrub, 10)
     assert 200 <= scrub.bytes_read <= 10 * 200 + 200, "one batch at least each time, and debts are paid"
-    idle_harness, idle = scrubbed(rate=0)
-    look(idle_harness, idle)
+    idle_harness, idle = harness_with_scrub(rate=0)
+    run_ticks(idle_harness, idle)
     assert idle.bytes_read == 0 and idle.rounds == 0
 
 
 def test_slices_cover_the_whole_log_before_the_next_round() -> None:
-    harness, scrub = scrubbed(rate=300)
+    harness, scrub = harness_with_scrub(rate=300)
     closed = sum(s.size for s in harness.log.segments[:-1])
     flip(harness, -2)  # the last closed segment
     for _ in range(200):
-        look(harness, scrub, 1)
+        run_ticks(harness, scrub, 1)
         if harness.damage_reports.reports():
             break
     assert harness.damage_reports.reports() and scrub.bytes_read >= closed - harness.log.segments[-2].size
 
 
 def test_a_device_with_a_read_error_takes_the_replica_offline() -> None:
-    harness, scrub = scrubbed()
+    harness, scrub = harness_with_scrub()
     scrub.tick(NOW)
     ((run, done),) = harness.jobs
     harness.jobs.clear()
@@ -150,9 +150,9 @@ def test_a_device_with_a_read_error_takes_the_replica_offline() -> None:
 
 
 def test_a_removed_file_is_reported_and_is_no_device_error() -> None:
-    harness, scrub = scrubbed()
+    harness, scrub = harness_with_scrub()
     harness.disk.names.pop(harness.log.segments[1].path)
-    look(harness, scrub)
+    run_ticks(harness, scrub)
     (found,) = harness.damage_reports.reports()
     assert found.kind == CORRUPT and "No such file" in found.text
     assert not harness.failed
@@ -192,7 +192,7 @@ def test_damage_reports_are_bounded_and_read_back_unchanged() -> None:
 
 
 def test_a_replica_that_moves_between_directories_is_scrubbed_later() -> None:
-    harness, scrub = scrubbed()
+    harness, scrub = harness_with_scrub()
     harness.hosted[TP] = SimpleNamespace(
         tp=TP,
         name="t-0",
@@ -202,5 +202,5 @@ def test_a_replica_that_moves_between_directories_is_scrubbed_later() -> None:
         flush_suspended=False,
         moving=True,
     )
-    look(harness, scrub)
+    run_ticks(harness, scrub)
     assert scrub.bytes_read == 0

@@ -14,14 +14,14 @@ def test_a_segment_that_cannot_have_an_index_is_tried_again_later() -> None:
     file = w.log.segments[0].file
     byte = file.pread(1, 100)
     file.pwrite(bytes([byte[0] ^ 1]), 100)
-    found = w.work()
+    found = w.run_jobs()
     assert not found[0] and all(found[1:]), "the other segments have one"
     tries = w.indexing.bytes_read
-    w.work()
+    w.run_jobs()
     assert w.indexing.bytes_read == tries
     file.pwrite(byte, 100)
     w.mono_ms += RETRY_MS
-    assert all(w.work())
+    assert all(w.run_jobs())
 
 
 def test_a_truncation_during_the_build_discards_it() -> None:
@@ -32,7 +32,7 @@ def test_a_truncation_during_the_build_discards_it() -> None:
     for _ in range(40):
         append(w.log)
     w.stable = 0
-    assert not any(w.work())
+    assert not any(w.run_jobs())
 
 
 class Listener(LogDirListener):
@@ -53,7 +53,7 @@ def fail_next_step(w: FrontWorld) -> None:
 def test_an_io_error_of_a_write_takes_the_log_directory_offline() -> None:
     w = front_world()
     fail_next_step(w)
-    w.work()
+    w.run_jobs()
     assert w.harness.log_dirs.online == []
     assert w.harness.log_dirs.all[0].failed == str(IO_ERROR)
 
@@ -64,7 +64,7 @@ def test_an_io_error_takes_the_directory_offline_although_a_move_has_ended_the_b
     w.indexing.tick(w.now())
     w.harness.replica.moving = True
     fail_next_step(w)
-    w.harness.work()
+    w.harness.run_jobs()
     assert w.harness.log_dirs.online == []
 
 
@@ -73,7 +73,7 @@ def test_after_another_io_error_the_next_start_does_not_trust_the_tails() -> Non
     errors: list[None] = []
     w.harness.log_dirs.add_listener(Listener(errors))
     w.log.disk.fail_at = {w.log.disk.steps + 1: DiskFailed("writing: Operation not permitted")}  # type: ignore[attr-defined]
-    w.work()
+    w.run_jobs()
     assert len(errors) == 1 and w.harness.log_dirs.online
 
 
@@ -84,12 +84,12 @@ def test_a_missing_or_damaged_file_is_no_io_error() -> None:
     w.log.disk.unlink(w.log.segments[0].path)
     file = w.log.segments[1].file
     file.pwrite(bytes([file.pread(1, 100)[0] ^ 1]), 100)
-    assert w.work()[:2] == [False, False]
+    assert w.run_jobs()[:2] == [False, False]
     assert errors == []
 
 
 def test_a_full_disk_leaves_the_log_directory_online() -> None:
     w = front_world()
     w.log.disk.fail_at = {w.log.disk.steps + 1: DiskFull("no space left")}  # type: ignore[attr-defined]
-    assert not all(w.work())
+    assert not all(w.run_jobs())
     assert w.harness.log_dirs.online and w.harness.replica.offline_reason is None

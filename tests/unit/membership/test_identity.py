@@ -179,14 +179,14 @@ class ManualJobs:
     def submit(self, run: Any, done: Any, *, urgent: bool = False) -> None:
         self.jobs.append((run, done))
 
-    def work(self) -> None:
+    def run_jobs(self) -> None:
         while self.jobs:
             run, done = self.jobs.pop(0)
             run()
             done(None)
 
 
-def serving() -> tuple[Harness, BrokerIdentity, ManualJobs, list[str]]:
+def serving_broker() -> tuple[Harness, BrokerIdentity, ManualJobs, list[str]]:
     """A broker that serves requests, and the logs that it has flushed since then."""
     harness, flushed = Harness(), list[str]()
     later = harness.jobs
@@ -197,16 +197,16 @@ def serving() -> tuple[Harness, BrokerIdentity, ManualJobs, list[str]]:
 
 
 def test_the_properties_of_a_running_broker_are_flushed_in_the_background() -> None:
-    harness, identity, later, flushed = serving()
+    harness, identity, later, flushed = serving_broker()
     identity.store_last_entry("cluster", 2, "hash-2")
     identity.store_last_entry("cluster", 3, "hash-3")
     assert not flushed and read_meta(harness.disk, A)["metadata.seq"] == "1" and len(later.jobs) == 1
-    later.work()
+    later.run_jobs()
     assert flushed and read_meta(harness.disk, A)["metadata.seq"] == "3"
 
 
 def test_an_io_error_survives_a_kill_before_its_flush() -> None:
-    harness, identity, later, flushed = serving()
+    harness, identity, later, flushed = serving_broker()
     identity.tail_in_doubt()
     assert not flushed and later.jobs
     harness.disk = harness.disk.killed()
@@ -214,7 +214,7 @@ def test_an_io_error_survives_a_kill_before_its_flush() -> None:
 
 
 def test_a_late_job_does_not_overwrite_the_shutdown_marker() -> None:
-    harness, identity, later, _ = serving()
+    harness, identity, later, _ = serving_broker()
     identity.store_last_entry("cluster", 2, "hash-2")
     (late, _) = later.jobs.pop()
     identity.store_last_entry("cluster", 3, "hash-3")

@@ -74,7 +74,7 @@ class SaslServer:
         admission = Admission(connections_max, connections_max, {}, 0)
         self.listeners: dict[str, Listener] = {}
         for configured in config.listeners:
-            received = self._noting(dispatch.frame_handler(configured))
+            received = self._record_accepted(dispatch.frame_handler(configured))
             listener = Listener(
                 loop, "127.0.0.1", 0, received, frame_bytes_max=1 << 20, admission=admission, proves=True
             )
@@ -82,12 +82,12 @@ class SaslServer:
             self.listeners[configured.name] = listener
         self.peers: list[Peer] = []
 
-    def _noting(self, received: Callable[[Any, memoryview], None]) -> Callable[[Any, memoryview], None]:
-        def noted(connection: Any, frame: memoryview) -> None:
+    def _record_accepted(self, received: Callable[[Any, memoryview], None]) -> Callable[[Any, memoryview], None]:
+        def note_and_receive(connection: Any, frame: memoryview) -> None:
             self.accepted.add(connection.peer)
             received(connection, frame)
 
-        return noted
+        return note_and_receive
 
     def _heartbeat(self, request: Request) -> None:
         self.loop.call_later(self.response_ms, lambda now: request.reply(m.HeartbeatResponse(error_code=0)))
@@ -113,7 +113,7 @@ class SaslServer:
         self.loop.call_later(1, lambda now: None)  # no iteration waits for an event that may not occur
         self.loop.run_iteration()
 
-    def until(self, condition: Callable[[], bool], turns_max: int, what: str) -> None:
+    def run_until(self, condition: Callable[[], bool], turns_max: int, what: str) -> None:
         for _ in range(turns_max):
             if condition():
                 return

@@ -38,16 +38,20 @@ def test_an_address_has_its_own_rate_or_the_default() -> None:
     it = Admission(1 << 30, 1 << 30, {}, 0)
     it.rates = {"10.0.0.1": 2, None: 0.5}
 
-    def come(ip: str, *, ms: int) -> int:
+    def admitted_connections(ip: str, *, ms: int) -> int:
         return sum(it.problem(ip, ms) is None for _ in range(5))
 
-    assert (come("10.0.0.1", ms=1_000), come("10.0.0.2", ms=1_000), come("10.0.0.3", ms=1_000)) == (2, 1, 1)
+    assert (
+        admitted_connections("10.0.0.1", ms=1_000),
+        admitted_connections("10.0.0.2", ms=1_000),
+        admitted_connections("10.0.0.3", ms=1_000),
+    ) == (2, 1, 1)
     assert it.problem("10.0.0.2", 1_000) == AdmissionRejection("connection_creation_rate (0.5) reached", 2_000)
-    assert (come("10.0.0.1", ms=1_500), come("10.0.0.2", ms=1_500)) == (1, 0)
-    assert come("10.0.0.2", ms=3_500) == 1
-    assert come("10.0.0.1", ms=100_000) == 2, "what was not used does not pile up"
+    assert (admitted_connections("10.0.0.1", ms=1_500), admitted_connections("10.0.0.2", ms=1_500)) == (1, 0)
+    assert admitted_connections("10.0.0.2", ms=3_500) == 1
+    assert admitted_connections("10.0.0.1", ms=100_000) == 2, "what was not used does not pile up"
     it.rates = {}
-    assert come("10.0.0.2", ms=100_000) == 5
+    assert admitted_connections("10.0.0.2", ms=100_000) == 5
 
 
 def test_a_connection_above_the_rate_does_not_count_as_open() -> None:
@@ -83,7 +87,7 @@ def test_a_connection_above_the_rate_is_delayed_and_closed(monkeypatch: pytest.M
         sock.sendall(b"\0\0\0\1x")
     began = loop.now.mono_ms
 
-    def ended() -> list[int]:
+    def closed_sockets() -> list[int]:
         out = []
         for i, sock in enumerate(socks):
             try:
@@ -101,7 +105,7 @@ def test_a_connection_above_the_rate_is_delayed_and_closed(monkeypatch: pytest.M
     gone: set[int] = set()
     while len(gone) < 3:
         loop.run_iteration()
-        gone |= set(ended())
+        gone |= set(closed_sockets())
         if loop.now.mono_ms - began < 300:
             assert gone <= {4}, "two are kept, the third finds no room to wait"
     assert gone == {2, 3, 4} and len(received) == 2, "who waits is not heard"

@@ -45,9 +45,9 @@ class Reader:
 class World:
     def __init__(self) -> None:
         self.reader, self.loaded = Reader(), 0
-        self.regions = CachedRegions(self._loaded)
+        self.regions = CachedRegions(self._count_load)
 
-    def _loaded(self) -> None:
+    def _count_load(self) -> None:
         self.loaded += 1
 
     def ready(self, file: File, position: int, size: int, now_ms: int = 0) -> int:

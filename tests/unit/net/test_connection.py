@@ -78,78 +78,80 @@ class ColdFileServer(ServedConnection):
 
 
 @pytest.fixture
-def cold() -> Iterator[ColdFileServer]:
+def cold_file_server() -> Iterator[ColdFileServer]:
     served = ColdFileServer()
     yield served
     served.close()
     served.file.file.close()
 
 
-def test_data_in_the_page_cache_is_sent_immediately(cold: ColdFileServer) -> None:
-    cold.file.upto = len(CONTENT)
-    cold.respond(b"<", cold.region(), b">")
-    assert cold.received() == b"<" + CONTENT[:SIZE] + b">" and not cold.device.queue
+def test_data_in_the_page_cache_is_sent_immediately(cold_file_server: ColdFileServer) -> None:
+    cold_file_server.file.upto = len(CONTENT)
+    cold_file_server.respond(b"<", cold_file_server.region(), b">")
+    assert cold_file_server.receive_bytes() == b"<" + CONTENT[:SIZE] + b">" and not cold_file_server.device.queue
 
 
 @pytest.mark.parametrize("length", [100, SIZE], ids=["small", "large"])
-def test_data_outside_the_page_cache_is_sent_after_it_is_loaded(cold: ColdFileServer, length: int) -> None:
-    cold.respond(b"<", cold.region(7, length), b">")
-    cold.respond(b"next")
-    cold.run_iteration(5)
-    assert cold.received() in (b"", b"<") and not cold.file.loads, "nothing was read, and the loop turned"
-    cold.device.read()
-    cold.run_iteration(3)
-    assert cold.received().lstrip(b"<") == CONTENT[7 : 7 + length] + b">next"
+def test_data_outside_the_page_cache_is_sent_after_it_is_loaded(cold_file_server: ColdFileServer, length: int) -> None:
+    cold_file_server.respond(b"<", cold_file_server.region(7, length), b">")
+    cold_file_server.respond(b"next")
+    cold_file_server.run_iteration(5)
+    assert cold_file_server.receive_bytes() in (b"", b"<") and not cold_file_server.file.loads, (
+        "nothing was read, and the loop turned"
+    )
+    cold_file_server.device.read()
+    cold_file_server.run_iteration(3)
+    assert cold_file_server.receive_bytes().lstrip(b"<") == CONTENT[7 : 7 + length] + b">next"
 
 
-def test_requests_are_handled_while_a_response_waits(cold: ColdFileServer) -> None:
-    cold.respond(cold.region())
-    cold.send(b"\0\0\0\3abc")
-    assert cold.frames == [b"abc"]
+def test_requests_are_handled_while_a_response_waits(cold_file_server: ColdFileServer) -> None:
+    cold_file_server.respond(cold_file_server.region())
+    cold_file_server.send(b"\0\0\0\3abc")
+    assert cold_file_server.frames == [b"abc"]
 
 
-def test_the_event_loop_does_not_spin_while_a_response_waits(cold: ColdFileServer) -> None:
-    cold.respond(cold.region())
-    assert not cold.connection._events & 4, "nobody waits for the socket: it has room"
+def test_the_event_loop_does_not_spin_while_a_response_waits(cold_file_server: ColdFileServer) -> None:
+    cold_file_server.respond(cold_file_server.region())
+    assert not cold_file_server.connection._events & 4, "nobody waits for the socket: it has room"
 
 
-def test_the_cached_part_of_a_response_is_sent_first(cold: ColdFileServer) -> None:
-    cold.file.upto = 20_000
-    cold.respond(cold.region())
-    cold.run_iteration(2)
-    assert cold.received() == CONTENT[:20_000]
-    cold.device.read()
-    cold.run_iteration(2)
-    assert cold.received() == CONTENT[20_000:SIZE]
+def test_the_cached_part_of_a_response_is_sent_first(cold_file_server: ColdFileServer) -> None:
+    cold_file_server.file.upto = 20_000
+    cold_file_server.respond(cold_file_server.region())
+    cold_file_server.run_iteration(2)
+    assert cold_file_server.receive_bytes() == CONTENT[:20_000]
+    cold_file_server.device.read()
+    cold_file_server.run_iteration(2)
+    assert cold_file_server.receive_bytes() == CONTENT[20_000:SIZE]
 
 
-def test_a_closed_connection_gets_no_late_response(cold: ColdFileServer) -> None:
-    cold.respond(cold.region())
-    cold.connection.close()
-    cold.device.read()
-    cold.run_iteration(2)
-    assert cold.forgotten == 1
+def test_a_closed_connection_gets_no_late_response(cold_file_server: ColdFileServer) -> None:
+    cold_file_server.respond(cold_file_server.region())
+    cold_file_server.connection.close()
+    cold_file_server.device.read()
+    cold_file_server.run_iteration(2)
+    assert cold_file_server.forgotten == 1
 
 
-def test_a_disconnect_during_a_waiting_response_is_detected(cold: ColdFileServer) -> None:
-    cold.respond(cold.region())
-    cold.client.close()
-    cold.run_iteration(2)
-    assert cold.connection.closed
+def test_a_disconnect_during_a_waiting_response_is_detected(cold_file_server: ColdFileServer) -> None:
+    cold_file_server.respond(cold_file_server.region())
+    cold_file_server.client.close()
+    cold_file_server.run_iteration(2)
+    assert cold_file_server.connection.closed
 
 
-def test_pages_that_are_evicted_repeatedly_are_read_with_blocking(cold: ColdFileServer) -> None:
-    cold.file.helps = False
-    cold.respond(cold.region())
+def test_pages_that_are_evicted_repeatedly_are_read_with_blocking(cold_file_server: ColdFileServer) -> None:
+    cold_file_server.file.helps = False
+    cold_file_server.respond(cold_file_server.region())
     for _ in range(LOADS_MAX):
-        assert not cold.received()
-        cold.device.read()
-        cold.run_iteration(2)
-    assert cold.received() == CONTENT[:SIZE] and not cold.device.queue
+        assert not cold_file_server.receive_bytes()
+        cold_file_server.device.read()
+        cold_file_server.run_iteration(2)
+    assert cold_file_server.receive_bytes() == CONTENT[:SIZE] and not cold_file_server.device.queue
 
 
-def test_without_a_background_reader_residency_is_not_queried(cold: ColdFileServer) -> None:
-    cold.connection.reader = None
-    cold.respond(cold.region())
-    assert cold.received() == CONTENT[:SIZE]
+def test_without_a_background_reader_residency_is_not_queried(cold_file_server: ColdFileServer) -> None:
+    cold_file_server.connection.reader = None
+    cold_file_server.respond(cold_file_server.region())
+    assert cold_file_server.receive_bytes() == CONTENT[:SIZE]
     assert Connection.reader is None

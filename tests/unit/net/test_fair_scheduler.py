@@ -137,16 +137,16 @@ class OtherPrincipal:
         self.scheduler.run()
         return self.clock.s - before
 
-    def quiet(self) -> None:
+    def add_quiet_principal(self) -> None:
         self.scheduler.add("quiet", Requests(self.clock, "q", 1, 0.0, self.seen))
 
 
 def test_a_busy_principal_has_short_slices_while_others_are_active() -> None:
     other = OtherPrincipal()
-    other.quiet()
+    other.add_quiet_principal()
     other.slice_s()
     for _ in range(20):
-        other.quiet()
+        other.add_quiet_principal()
         assert other.slice_s() <= BUSY_SHARE_S_MAX + 0.0001
         other.clock.s += 0.01
 
@@ -158,7 +158,7 @@ def test_replication_does_not_shorten_the_slices_of_a_client() -> None:
         other.scheduler.add(BROKERS, Requests(other.clock, "f", 1, 0.0, other.seen))
         assert other.slice_s() >= ALONE_SHARE_S_MAX
     assert other.seen.count("f") == 20, "the followers are served in each iteration"
-    other.quiet()
+    other.add_quiet_principal()
     other.slice_s()
     other.scheduler.add(BROKERS, Requests(other.clock, "f", 1, 0.0, other.seen))
     assert other.slice_s() <= BUSY_SHARE_S_MAX + 0.0001, "another client is active"
@@ -169,7 +169,7 @@ def test_an_idle_principal_is_served_before_a_busy_one() -> None:
     other = OtherPrincipal()
     other.slice_s()
     for i in range(50):
-        other.quiet()
+        other.add_quiet_principal()
         before = len(other.seen)
         other.scheduler.run()
         assert other.seen[before] == "q" and other.seen[-1] == "b", f"iteration {i}"
@@ -177,7 +177,7 @@ def test_an_idle_principal_is_served_before_a_busy_one() -> None:
 
 def test_a_single_principal_has_long_slices_again() -> None:
     other = OtherPrincipal()
-    other.quiet()
+    other.add_quiet_principal()
     other.slice_s()
     assert other.slice_s() <= BUSY_SHARE_S_MAX + 0.0001
     other.clock.s += ACTIVE_S
@@ -188,7 +188,7 @@ def test_a_single_principal_has_long_slices_again() -> None:
 def test_a_principal_that_finishes_its_work_is_not_busy() -> None:
     other = OtherPrincipal()
     for i in range(5):
-        other.quiet()
+        other.add_quiet_principal()
         other.slice_s()
         other.scheduler.add("large", Requests(other.clock, f"l{i}", 10, 0.0001, other.seen))
         other.slice_s()

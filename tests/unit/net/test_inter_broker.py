@@ -66,48 +66,50 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
+def client_and_peers() -> Scene:
     return Scene()
 
 
-def test_a_request_to_this_broker_uses_its_handlers_without_a_socket(scene: Scene) -> None:
-    scene.send(1)
-    assert not scene.served, "not within the call"
-    scene.loop.run_iteration()
-    (request,) = scene.served
+def test_a_request_to_this_broker_uses_its_handlers_without_a_socket(client_and_peers: Scene) -> None:
+    client_and_peers.send(1)
+    assert not client_and_peers.served, "not within the call"
+    client_and_peers.loop.run_iteration()
+    (request,) = client_and_peers.served
     assert (request.body.group_id, request.client_id, request.from_privileged_listener) == ("g", "broker-1", True)
     request.reply("response")
-    assert not scene.responses
-    scene.loop.run_iteration()
-    assert scene.responses == ["response"] and not scene.peers
+    assert not client_and_peers.responses
+    client_and_peers.loop.run_iteration()
+    assert client_and_peers.responses == ["response"] and not client_and_peers.peers
 
 
-def test_a_broker_without_an_address_gives_no_response(scene: Scene) -> None:
-    scene.send(9)
-    assert not scene.responses
-    scene.loop.run_iteration()
-    assert scene.responses == [None]
+def test_a_broker_without_an_address_gives_no_response(client_and_peers: Scene) -> None:
+    client_and_peers.send(9)
+    assert not client_and_peers.responses
+    client_and_peers.loop.run_iteration()
+    assert client_and_peers.responses == [None]
 
 
-def test_one_connection_per_broker_follows_its_address(scene: Scene) -> None:
-    scene.send(2)
-    scene.send(2)
-    (first,) = scene.peers
+def test_one_connection_per_broker_follows_its_address(client_and_peers: Scene) -> None:
+    client_and_peers.send(2)
+    client_and_peers.send(2)
+    (first,) = client_and_peers.peers
     assert first.limits == {"timeout_ms": 5, "frame_bytes_max": 9, "abortive": True}
-    scene.addresses[2] = ("b", 9093)
-    scene.send(2)
-    assert first.closed and scene.peers[1].address == ("b", 9093)
-    scene.client.close()
-    assert scene.peers[1].closed
+    client_and_peers.addresses[2] = ("b", 9093)
+    client_and_peers.send(2)
+    assert first.closed and client_and_peers.peers[1].address == ("b", 9093)
+    client_and_peers.client.close()
+    assert client_and_peers.peers[1].closed
 
 
-def test_a_response_is_decoded_and_a_malformed_one_is_none(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_response_is_decoded_and_a_malformed_one_is_none(
+    client_and_peers: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(3):
-        scene.send(2)
-    lost, malformed, fine = scene.peers[0].requests
+        client_and_peers.send(2)
+    lost, malformed, fine = client_and_peers.peers[0].requests
     parts = framing.encode_response(ApiKey.HEARTBEAT, 3, 0, m.HeartbeatResponse(error_code=27))
     lost(None)
     malformed(memoryview(b"\0"))
     fine(memoryview(b"".join(map(bytes, parts)))[4:])
-    assert scene.responses[:2] == [None, None] and scene.responses[2].error_code == 27
+    assert client_and_peers.responses[:2] == [None, None] and client_and_peers.responses[2].error_code == 27
     assert "malformed response: broker=2" in caplog.text

@@ -61,7 +61,7 @@ class ServedConnection:
                 self.run_iteration()
         self.run_iteration(3)
 
-    def received(self) -> bytes:
+    def receive_bytes(self) -> bytes:
         self.client.setblocking(False)
         out = b""
         try:
@@ -78,77 +78,77 @@ class ServedConnection:
 
 
 @pytest.fixture
-def served() -> Iterator[ServedConnection]:
+def served_connection() -> Iterator[ServedConnection]:
     one = ServedConnection()
     yield one
     one.close()
 
 
-def framed(*bodies: bytes) -> bytes:
+def frame_bodies(*bodies: bytes) -> bytes:
     return b"".join(len(b).to_bytes(4, "big") + b for b in bodies)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_fragmented_frames_arrive_complete_and_in_order(served: ServedConnection, seed: int) -> None:
+def test_fragmented_frames_arrive_complete_and_in_order(served_connection: ServedConnection, seed: int) -> None:
     rng = random.Random(seed)
     sizes = (0, 1, 3, 4, 200, 5_000, limits.RECEIVE_BYTES - 4, limits.RECEIVE_BYTES, 300_000)
     bodies = [rng.randbytes(rng.choice(sizes)) for _ in range(rng.randrange(1, 12))]
-    stream = framed(*bodies)
+    stream = frame_bodies(*bodies)
     cuts = sorted(rng.randrange(len(stream) + 1) for _ in range(rng.choice((0, 3, 30))))
     for start, end in pairwise((0, *cuts, len(stream))):
-        served.send(stream[start:end])
-    served.run_iteration(5)
-    assert served.frames == bodies
+        served_connection.send(stream[start:end])
+    served_connection.run_iteration(5)
+    assert served_connection.frames == bodies
 
 
-def test_frames_sent_byte_by_byte(served: ServedConnection) -> None:
+def test_frames_sent_byte_by_byte(served_connection: ServedConnection) -> None:
     bodies = [b"first", b"", b"second"]
-    for i in framed(*bodies):
-        served.send(bytes([i]))
-    assert served.frames == bodies
+    for i in frame_bodies(*bodies):
+        served_connection.send(bytes([i]))
+    assert served_connection.frames == bodies
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
 def test_an_invalid_frame_length_closes_the_connection_after_earlier_requests(
-    served: ServedConnection, length: int
+    served_connection: ServedConnection, length: int
 ) -> None:
-    served.send(framed(b"good") + length.to_bytes(4, "big", signed=True) + b"more")
-    assert served.frames == [b"good"]
-    assert (served.connection.closed, served.forgotten) == (True, 1)
+    served_connection.send(frame_bodies(b"good") + length.to_bytes(4, "big", signed=True) + b"more")
+    assert served_connection.frames == [b"good"]
+    assert (served_connection.connection.closed, served_connection.forgotten) == (True, 1)
 
 
-def test_a_frame_that_is_too_large_is_counted(served: ServedConnection) -> None:
-    served.connection.rejections = rejections = Rejections()
-    served.send(b"\x7f\xff\xff\xff")
-    assert served.connection.closed and rejections.counts == {RejectionReason.TOO_LARGE: 1}
+def test_a_frame_that_is_too_large_is_counted(served_connection: ServedConnection) -> None:
+    served_connection.connection.rejections = rejections = Rejections()
+    served_connection.send(b"\x7f\xff\xff\xff")
+    assert served_connection.connection.closed and rejections.counts == {RejectionReason.TOO_LARGE: 1}
     assert [client for client, _ in rejections.latest(9)] == [("client", "", "")]
 
 
-def test_a_frame_of_the_maximum_size_is_accepted(served: ServedConnection) -> None:
-    served.send(framed(b"x" * LIMIT))
-    assert [len(f) for f in served.frames] == [LIMIT]
+def test_a_frame_of_the_maximum_size_is_accepted(served_connection: ServedConnection) -> None:
+    served_connection.send(frame_bodies(b"x" * LIMIT))
+    assert [len(f) for f in served_connection.frames] == [LIMIT]
 
 
-def test_a_frame_length_alone_allocates_no_memory(served: ServedConnection) -> None:
-    served.send((LIMIT).to_bytes(4, "big") + b"x" * 100)
-    partial = served.connection._partial
+def test_a_frame_length_alone_allocates_no_memory(served_connection: ServedConnection) -> None:
+    served_connection.send((LIMIT).to_bytes(4, "big") + b"x" * 100)
+    partial = served_connection.connection._partial
     assert partial is not None
     assert len(partial) <= buffers.FRAME_BYTES_FIRST
 
 
-def test_a_thousand_pipelined_requests_are_handled_in_batches(served: ServedConnection) -> None:
+def test_a_thousand_pipelined_requests_are_handled_in_batches(served_connection: ServedConnection) -> None:
     bodies = [b"%04d" % i for i in range(1_000)]
     ticks = count()
-    served.loop.scheduler.clock = lambda: next(ticks) * 0.0001
-    served.client.sendall(framed(*bodies))
-    served.run_iteration()
-    assert len(served.frames) <= limits.REQUESTS_PER_ITERATION
+    served_connection.loop.scheduler.clock = lambda: next(ticks) * 0.0001
+    served_connection.client.sendall(frame_bodies(*bodies))
+    served_connection.run_iteration()
+    assert len(served_connection.frames) <= limits.REQUESTS_PER_ITERATION
     iterations = 1
-    while len(served.frames) < len(bodies):
-        served.run_iteration()
+    while len(served_connection.frames) < len(bodies):
+        served_connection.run_iteration()
         iterations += 1
         assert iterations < 100
-    assert served.frames == bodies
+    assert served_connection.frames == bodies
     assert iterations >= len(bodies) // limits.REQUESTS_PER_ITERATION
 
 
@@ -160,7 +160,7 @@ def test_unanswered_requests_pause_the_reading_of_others() -> None:
         one.slots.append(connection.open_slot())
 
     one.connection._on_frame = wait
-    one.send(framed(*[b"%04d" % i for i in range(1_000)]))
+    one.send(frame_bodies(*[b"%04d" % i for i in range(1_000)]))
     one.run_iteration(50)
     assert len(one.frames) == limits.REQUESTS_IN_FLIGHT_MAX
     completed, got = 0, b""
@@ -168,7 +168,7 @@ def test_unanswered_requests_pause_the_reading_of_others() -> None:
         one.connection.respond(one.slots[completed], [b"%04d" % completed])
         completed += 1
         one.run_iteration()
-        got += one.received()
+        got += one.receive_bytes()
     assert completed == 1_000
     assert one.frames == [b"%04d" % i for i in range(1_000)]
     assert got == b"".join(b"%04d" % i for i in range(1_000))
@@ -185,13 +185,13 @@ def test_unread_responses_pause_the_reading_of_requests() -> None:
 
     one.connection._on_frame = reply
     one.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    one.client.sendall(framed(*[b"?"] * 2_000))
+    one.client.sendall(frame_bodies(*[b"?"] * 2_000))
     one.run_iteration(100)
     stuck = len(one.frames)
     assert stuck < 60, f"{stuck} responses of {len(response)} bytes are held for a client that reads none"
     got = 0
     for _ in range(20_000):
-        got += len(one.received())
+        got += len(one.receive_bytes())
         one.run_iteration()
         if got == 2_000 * len(response):
             break
@@ -210,57 +210,57 @@ def test_responses_queued_behind_a_pending_one_count_too() -> None:
             connection.respond(slot, [bytes(100_000)])
 
     one.connection._on_frame = reply
-    one.send(framed(*[b"?"] * 200))
+    one.send(frame_bodies(*[b"?"] * 200))
     one.run_iteration(20)
     assert len(one.slots) < 30
     one.connection.respond(one.slots[0], None)  # this request has no response
     got = 0
     for _ in range(5_000):
-        got += len(one.received())
+        got += len(one.receive_bytes())
         one.run_iteration()
     assert got == 199 * 100_000
     one.close()
 
 
-def test_responses_are_sent_in_the_order_of_requests(served: ServedConnection) -> None:
-    slots = [served.connection.open_slot() for _ in range(4)]
+def test_responses_are_sent_in_the_order_of_requests(served_connection: ServedConnection) -> None:
+    slots = [served_connection.connection.open_slot() for _ in range(4)]
     for i in (3, 1, 0):
-        served.connection.respond(slots[i], [b"%d" % i])
-    served.run_iteration()
-    assert served.received() == b"01"
-    served.connection.respond(slots[2], None)
-    served.run_iteration()
-    assert served.received() == b"3"
+        served_connection.connection.respond(slots[i], [b"%d" % i])
+    served_connection.run_iteration()
+    assert served_connection.receive_bytes() == b"01"
+    served_connection.connection.respond(slots[2], None)
+    served_connection.run_iteration()
+    assert served_connection.receive_bytes() == b"3"
 
 
-def test_a_file_region_is_sent_between_buffers(served: ServedConnection) -> None:
+def test_a_file_region_is_sent_between_buffers(served_connection: ServedConnection) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(b"0123456789" * 10_000)
         file.flush()
-        slot = served.connection.open_slot()
-        served.connection.respond(slot, [b"<", FileRegion(file, 10, 50_000), b">"])
+        slot = served_connection.connection.open_slot()
+        served_connection.connection.respond(slot, [b"<", FileRegion(file, 10, 50_000), b">"])
         got = b""
         for _ in range(200):
-            got += served.received()
-            served.run_iteration()
+            got += served_connection.receive_bytes()
+            served_connection.run_iteration()
         assert got == b"<" + (b"0123456789" * 5_000) + b">"
 
 
-def test_a_region_longer_than_its_file_closes_the_connection_only(served: ServedConnection) -> None:
+def test_a_region_longer_than_its_file_closes_the_connection_only(served_connection: ServedConnection) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(b"short")
         file.flush()
-        served.connection.respond(served.connection.open_slot(), [FileRegion(file, 0, 500)])
-        served.run_iteration(2)
-    assert served.connection.closed
+        served_connection.connection.respond(served_connection.connection.open_slot(), [FileRegion(file, 0, 500)])
+        served_connection.run_iteration(2)
+    assert served_connection.connection.closed
 
 
-def test_a_response_to_a_closed_connection_is_dropped(served: ServedConnection) -> None:
-    slot = served.connection.open_slot()
-    served.client.close()
-    served.run_iteration(2)
-    assert served.connection.closed
-    served.connection.respond(slot, [b"late"])
+def test_a_response_to_a_closed_connection_is_dropped(served_connection: ServedConnection) -> None:
+    slot = served_connection.connection.open_slot()
+    served_connection.client.close()
+    served_connection.run_iteration(2)
+    assert served_connection.connection.closed
+    served_connection.connection.respond(slot, [b"late"])
 
 
 def test_the_port_is_bound_immediately_and_rejects_connections_until_it_is_opened() -> None:
@@ -315,29 +315,29 @@ def accepted_buffers(configured: SocketBuffers) -> tuple[int, int]:
 
 
 def test_a_muted_connection_is_read_after_the_longest_throttle_time(
-    served: ServedConnection, monkeypatch: pytest.MonkeyPatch
+    served_connection: ServedConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MUTED_CHECK_MS", 20)
-    began = served.loop.now.mono_ms
-    served.connection.mute(150)
-    served.connection.mute(10)
-    served.client.sendall(framed(b"late"))
-    while not served.frames:
-        served.run_iteration()
-    assert served.frames == [b"late"]
-    assert served.loop.now.mono_ms - began >= 150
+    began = served_connection.loop.now.mono_ms
+    served_connection.connection.mute(150)
+    served_connection.connection.mute(10)
+    served_connection.client.sendall(frame_bodies(b"late"))
+    while not served_connection.frames:
+        served_connection.run_iteration()
+    assert served_connection.frames == [b"late"]
+    assert served_connection.loop.now.mono_ms - began >= 150
 
 
 def test_a_disconnect_of_a_muted_connection_is_detected_at_the_next_check(
-    served: ServedConnection, monkeypatch: pytest.MonkeyPatch
+    served_connection: ServedConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MUTED_CHECK_MS", 20)
-    served.connection.mute(10**9)
-    served.connection.close()
+    served_connection.connection.mute(10**9)
+    served_connection.connection.close()
     until = read_clocks().mono_ms + 60_000
-    while served.loop._timers and read_clocks().mono_ms < until:
-        served.loop.run_iteration()
-    assert not served.loop._timers, "nothing holds the connection"
+    while served_connection.loop._timers and read_clocks().mono_ms < until:
+        served_connection.loop.run_iteration()
+    assert not served_connection.loop._timers, "nothing holds the connection"
 
 
 def test_pipelined_slow_requests_take_several_turns() -> None:
@@ -349,26 +349,26 @@ def test_pipelined_slow_requests_take_several_turns() -> None:
     clock_s = [0.0]
     one.loop.scheduler.clock = lambda: clock_s[0]
 
-    def slow(connection: Connection, frame: memoryview) -> None:
+    def receive_slowly(connection: Connection, frame: memoryview) -> None:
         order.append("slow")
         clock_s[0] += 1.0
         connection.respond(connection.open_slot(), [b"x"])
 
-    def quick(connection: Connection, frame: memoryview) -> None:
+    def receive_quickly(connection: Connection, frame: memoryview) -> None:
         order.append("quick")
         connection.respond(connection.open_slot(), [b"y"])
 
-    one.connection._on_frame = slow
+    one.connection._on_frame = receive_slowly
     one.connection.owner = "hostile"
-    two = Connection(one.loop, two_server, "quiet:1", quick, lambda c: None, LIMIT)
-    one.client.sendall(framed(*[b"?"] * 6))
-    two_client.sendall(framed(b"?"))
+    two = Connection(one.loop, two_server, "quiet:1", receive_quickly, lambda c: None, LIMIT)
+    one.client.sendall(frame_bodies(*[b"?"] * 6))
+    two_client.sendall(frame_bodies(b"?"))
     one.run_iteration()
     assert order.count("quick") == 1
     assert order.count("slow") == 1
     one.run_iteration(5)
     assert order.count("slow") == 6, "buffered requests are served without new bytes"
-    assert one.received() == b"x" * 6
+    assert one.receive_bytes() == b"x" * 6
     two.close()
     two_client.close()
     one.close()
@@ -381,7 +381,7 @@ def test_connections_of_one_principal_are_served_in_turn() -> None:
     clock_s = [0.0]
     one.loop.scheduler.clock = lambda: clock_s[0]
 
-    def slow(connection: Connection, frame: memoryview) -> None:
+    def receive_slowly(connection: Connection, frame: memoryview) -> None:
         order.append(connection.peer)
         clock_s[0] += 1.0
         connection.respond(connection.open_slot(), None)
@@ -389,9 +389,9 @@ def test_connections_of_one_principal_are_served_in_turn() -> None:
     connections = []
     for i, (client, server) in enumerate(pairs):
         server.setblocking(False)
-        connections.append(Connection(one.loop, server, f"{i}", slow, lambda c: None, LIMIT))
+        connections.append(Connection(one.loop, server, f"{i}", receive_slowly, lambda c: None, LIMIT))
         connections[-1].owner = "hostile"
-        client.sendall(framed(*[b"?"] * 3))
+        client.sendall(frame_bodies(*[b"?"] * 3))
     one.run_iteration(20)
     assert [sorted(order[i : i + 5]) for i in range(0, 15, 5)] == [["0", "1", "2", "3", "4"]] * 3
     for connection, (client, _) in zip(connections, pairs, strict=True):
@@ -413,24 +413,24 @@ def test_a_blocking_request_delays_later_ones_and_keeps_their_order() -> None:
             connection.respond(slot, [bytes(frame)])
 
     one.connection._on_frame = note
-    one.send(framed(b"a", b"w1", b"b", b"w2", b"c"))
+    one.send(frame_bodies(b"a", b"w1", b"b", b"w2", b"c"))
     one.run_iteration(3)
     assert one.frames == [b"a", b"w1"]
-    one.send(framed(b"d"))
+    one.send(frame_bodies(b"d"))
     assert one.frames == [b"a", b"w1"]
     one.connection.respond(one.slots[1], [b"w1"])
     one.run_iteration(3)
     assert one.frames == [b"a", b"w1", b"b", b"w2"]
     one.connection.respond(one.slots[3], [b"w2"])
     one.run_iteration(3)
-    assert one.received() == b"aw1bw2cd"
+    assert one.receive_bytes() == b"aw1bw2cd"
     one.close()
 
 
 def test_a_disconnect_during_a_blocking_request_is_detected() -> None:
     one = ServedConnection()
     one.connection._on_frame = lambda connection, frame: connection.block(connection.open_slot(), needs_client=True)
-    one.send(framed(b"w"))
+    one.send(frame_bodies(b"w"))
     one.client.close()
     one.run_iteration(3)
     assert one.connection.closed
@@ -448,8 +448,8 @@ def test_requests_received_before_a_disconnect_are_handled() -> None:
             connection.respond(one.slots[-1], None)
 
     one.connection._on_frame = note
-    one.send(framed(b"w"))
-    one.client.sendall(framed(b"last words"))
+    one.send(frame_bodies(b"w"))
+    one.client.sendall(frame_bodies(b"last words"))
     one.client.shutdown(socket.SHUT_WR)
     one.run_iteration(5)
     assert (one.frames, one.connection.closed) == ([b"w"], False)

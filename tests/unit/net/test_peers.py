@@ -64,7 +64,7 @@ class PeerHarness:
 
 
 @pytest.fixture
-def requested() -> Iterator[PeerHarness]:
+def peer_harness() -> Iterator[PeerHarness]:
     it = PeerHarness()
     yield it
     it.close()
@@ -83,69 +83,69 @@ def wait_for(requested: PeerHarness, count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_fragmented_responses_arrive_complete_and_in_order(requested: PeerHarness, seed: int) -> None:
+def test_fragmented_responses_arrive_complete_and_in_order(peer_harness: PeerHarness, seed: int) -> None:
     chance = random.Random(seed)
     sizes = [1, 3, 64 * 1024 - 4, 64 * 1024 - 3, 300_000, 2, 70_000, SPARE_BYTES_MAX + 5, 9]
     chance.shuffle(sizes)
     bodies = [chance.randbytes(size) for size in sizes]
-    requested.send_request(len(bodies))
+    peer_harness.send_request(len(bodies))
     data = b"".join(frame(b) for b in bodies)
     cuts = sorted(chance.sample(range(len(data)), 12))
     for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-        requested.respond(data[begin:end])
-    wait_for(requested, len(bodies))
-    assert requested.received == bodies
+        peer_harness.respond(data[begin:end])
+    wait_for(peer_harness, len(bodies))
+    assert peer_harness.received == bodies
 
 
-def test_the_buffer_of_a_large_response_is_released(requested: PeerHarness) -> None:
-    requested.send_request(2)
-    requested.respond(frame(bytes(SPARE_BYTES_MAX + 1)))
-    wait_for(requested, 1)
-    requested.run_iteration(3)
-    assert len(requested.peer._input) <= SPARE_BYTES_MAX
-    requested.respond(frame(b"small"))
-    wait_for(requested, 2)
-    assert requested.received[1] == b"small"
+def test_the_buffer_of_a_large_response_is_released(peer_harness: PeerHarness) -> None:
+    peer_harness.send_request(2)
+    peer_harness.respond(frame(bytes(SPARE_BYTES_MAX + 1)))
+    wait_for(peer_harness, 1)
+    peer_harness.run_iteration(3)
+    assert len(peer_harness.peer._input) <= SPARE_BYTES_MAX
+    peer_harness.respond(frame(b"small"))
+    wait_for(peer_harness, 2)
+    assert peer_harness.received[1] == b"small"
 
 
 @pytest.mark.parametrize("announced", [0, -1, LIMIT + 1])
 def test_an_invalid_length_closes_the_connection_and_the_next_request_opens_another(
-    requested: PeerHarness, announced: int
+    peer_harness: PeerHarness, announced: int
 ) -> None:
-    requested.send_request(2)
-    requested.respond(announced.to_bytes(4, "big", signed=True) + b"xx")
-    wait_for(requested, 2)
-    assert requested.received == [None, None]
-    requested.other = None
-    requested.send_request()
-    requested.respond(frame(b"well"))
-    wait_for(requested, 3)
-    assert requested.received[2] == b"well"
+    peer_harness.send_request(2)
+    peer_harness.respond(announced.to_bytes(4, "big", signed=True) + b"xx")
+    wait_for(peer_harness, 2)
+    assert peer_harness.received == [None, None]
+    peer_harness.other = None
+    peer_harness.send_request()
+    peer_harness.respond(frame(b"well"))
+    wait_for(peer_harness, 3)
+    assert peer_harness.received[2] == b"well"
 
 
-def test_an_unexpected_response_closes_the_connection(requested: PeerHarness) -> None:
-    requested.send_request()
-    requested.respond(frame(b"one") + frame(b"two"))
-    wait_for(requested, 1)
-    assert requested.received == [b"one"]
-    assert requested.peer._sock is None
+def test_an_unexpected_response_closes_the_connection(peer_harness: PeerHarness) -> None:
+    peer_harness.send_request()
+    peer_harness.respond(frame(b"one") + frame(b"two"))
+    wait_for(peer_harness, 1)
+    assert peer_harness.received == [b"one"]
+    assert peer_harness.peer._sock is None
 
 
-def test_after_a_close_by_a_response_handler_no_further_response_is_read(requested: PeerHarness) -> None:
+def test_after_a_close_by_a_response_handler_no_further_response_is_read(peer_harness: PeerHarness) -> None:
     def close(response: memoryview | None) -> None:
-        requested.note(response)
-        requested.peer.close()
+        peer_harness.note(response)
+        peer_harness.peer.close()
 
-    requested.send_request(1, close)
-    requested.send_request(1)
-    requested.respond(frame(b"one") + frame(b"two"))
-    wait_for(requested, 2)
-    assert requested.received == [b"one", None]
-    requested.other = None
-    requested.send_request()
-    requested.respond(frame(b"three"))
-    wait_for(requested, 3)
-    assert requested.received == [b"one", None, b"three"]
+    peer_harness.send_request(1, close)
+    peer_harness.send_request(1)
+    peer_harness.respond(frame(b"one") + frame(b"two"))
+    wait_for(peer_harness, 2)
+    assert peer_harness.received == [b"one", None]
+    peer_harness.other = None
+    peer_harness.send_request()
+    peer_harness.respond(frame(b"three"))
+    wait_for(peer_harness, 3)
+    assert peer_harness.received == [b"one", None, b"three"]
 
 
 @pytest.mark.parametrize("abortive", [True, False])

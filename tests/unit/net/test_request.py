@@ -96,14 +96,14 @@ def test_a_request_of_a_broker_does_not_use_the_time_of_clients() -> None:
     assert it.owner == connection.owner == BROKERS
 
 
-def measured() -> tuple[Request, ApiMetrics]:
+def request_with_metrics() -> tuple[Request, ApiMetrics]:
     metrics = RequestMetrics((ApiKey.FETCH, ApiKey.HEARTBEAT)).by_key[ApiKey.HEARTBEAT]
     arguments: Any = (Connection(), 1, framing.RequestHeader(ApiKey.HEARTBEAT, 3, 7, "c"), None)
     return Request(*arguments, Session("CLIENTS", "User:alice"), metrics), metrics
 
 
 def test_a_response_is_measured_with_its_errors() -> None:
-    it, metrics = measured()
+    it, metrics = request_with_metrics()
     it.began_s -= 2.0
     it.reply(m.HeartbeatResponse(error_code=27))
     assert metrics.counts[bucket_of(2.1)] == sum(metrics.counts) == 1
@@ -111,13 +111,13 @@ def test_a_response_is_measured_with_its_errors() -> None:
 
 
 def test_a_request_without_a_response_is_measured_too() -> None:
-    it, metrics = measured()
+    it, metrics = request_with_metrics()
     it.reply(None)
     assert sum(metrics.counts) == 1 and metrics.errors == {}
 
 
 def test_the_fetch_of_a_broker_is_measured_apart() -> None:
-    it, heartbeats = measured()
+    it, heartbeats = request_with_metrics()
     it.from_broker()
     assert it.metrics is heartbeats
     it.metrics = fetches = RequestMetrics((ApiKey.FETCH,)).by_key[ApiKey.FETCH]
@@ -155,7 +155,7 @@ def test_the_denial_of_an_authorization_error_is_stored() -> None:
 
 
 def test_a_throttled_request_is_counted() -> None:
-    it, metrics = measured()
+    it, metrics = request_with_metrics()
     it.mute(50)
     it.reply(m.HeartbeatResponse())
     assert metrics.rejections.counts == {RejectionReason.THROTTLED: 1}

@@ -115,13 +115,13 @@ class Client:
         return out
 
     def send_request(self, body: bytes) -> bytes:
-        return self.exchange(framed(body), 1)[0]
+        return self.exchange(frame_body(body), 1)[0]
 
 
 WAIT = object()
 
 
-def framed(body: bytes) -> bytes:
+def frame_body(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
@@ -148,7 +148,7 @@ def test_sent_bytes_return_complete_and_in_order(
 ) -> None:
     rng = random.Random(5)
     bodies = [rng.randbytes(rng.choice((1, 3, 40, 16_384, 70_000, 400_000, 3_000_000))) for _ in range(30)]
-    stream = b"".join(map(framed, bodies))
+    stream = b"".join(map(frame_body, bodies))
     sizes = (1, 7, 1_000, 100_000, 1_000_000)
     assert Client(echo, authority, version=version).exchange(stream, len(bodies), lambda: rng.choice(sizes)) == bodies
 
@@ -158,7 +158,7 @@ def test_a_slow_reader_gets_everything(echo: TlsListener, authority: Authority) 
     bodies = [bytes([i]) * 2_000_000 for i in range(12)]
     client = Client(echo, authority)
     for body in bodies:
-        view = memoryview(framed(body))
+        view = memoryview(frame_body(body))
         for _ in range(200):  # the client does not read; at some point the broker does not either
             if view and (n := client._try(client.sock.send, view)) is not WAIT:
                 view = view[n:]
@@ -166,7 +166,7 @@ def test_a_slow_reader_gets_everything(echo: TlsListener, authority: Authority) 
             break
     else:
         raise AssertionError("24 MB were taken without a response read")
-    rest = bytes(view) + b"".join(map(framed, bodies[bodies.index(body) + 1 :]))
+    rest = bytes(view) + b"".join(map(frame_body, bodies[bodies.index(body) + 1 :]))
     assert client.exchange(rest, len(bodies), lambda: len(rest)) == bodies
 
 
@@ -179,7 +179,7 @@ def test_a_broker_connects_to_another_broker_over_tls(echo: TlsListener, authori
     received: list[bytes | None] = []
     bodies = [b"a" * n for n in (1, 100_000, 4_000_000, 5)]
     for body in bodies:
-        peer.send_request(framed(body), lambda frame: received.append(None if frame is None else bytes(frame)))
+        peer.send_request(frame_body(body), lambda frame: received.append(None if frame is None else bytes(frame)))
     while len(received) < len(bodies):
         loop.run_iteration()
     assert received == bodies
@@ -192,13 +192,13 @@ def test_a_broker_rejects_an_untrusted_broker(echo: TlsListener, tmp_path: Path)
     loop = echo.loop
     peer = Peer(loop, "127.0.0.1", echo.port, timeout_ms=30_000, frame_bytes_max=LIMIT, tls=lambda: mine.client)
     received: list[bytes | None] = []
-    peer.send_request(framed(b"secret"), lambda frame: received.append(None if frame is None else bytes(frame)))
+    peer.send_request(frame_body(b"secret"), lambda frame: received.append(None if frame is None else bytes(frame)))
     while not received:
         loop.run_iteration()
     assert received == [None]
 
 
-def rejected(served: TlsListener, authority: Authority, pem: Path | None) -> bool:
+def is_rejected(served: TlsListener, authority: Authority, pem: Path | None) -> bool:
     try:
         Client(served, authority, pem).send_request(b"hello")
         return False
@@ -214,7 +214,7 @@ def test_a_required_client_certificate_gives_the_principal_and_others_are_reject
 
     def handle(connection: Connection, frame: bytes) -> None:
         names.append(connection.distinguished_name)
-        connection.respond(connection.open_slot(), [framed(b"ok")])
+        connection.respond(connection.open_slot(), [frame_body(b"ok")])
 
     given = {
         "ssl.keystore.location": str(server_pem),
@@ -227,7 +227,7 @@ def test_a_required_client_certificate_gives_the_principal_and_others_are_reject
         assert alice.send_request(b"hello") == b"ok"
         assert names == ["CN=alice,OU=Ops,O=Weir\\, Ltd,C=DE"]
         for pem in (None, Authority(tmp_path / "other").issue("mallory")):
-            assert rejected(served, authority, pem)
+            assert is_rejected(served, authority, pem)
     finally:
         served.close()
     assert len(names) == 1
@@ -243,16 +243,20 @@ def test_a_new_certificate_is_used_without_a_restart_and_an_invalid_one_is_ignor
     pem.write_text(authority.issue("first").read_text())
     echo.certificates = certificates({"ssl.keystore.location": str(pem)})
 
-    def shown() -> str:
+    def server_certificate_name() -> str:
         certificate: Any = Client(echo, authority).sock.getpeercert()
         return str(certificate["subject"][-1][0][1])
 
     old = Client(echo, authority)
-    assert (shown(), echo.certificates.check_files()) == ("first", False)
+    assert (server_certificate_name(), echo.certificates.check_files()) == ("first", False)
     pem.write_text(authority.issue("second").read_text())
-    assert (echo.certificates.check_files(), shown()) == (True, "second")
+    assert (echo.certificates.check_files(), server_certificate_name()) == (True, "second")
     pem.write_text("half a fi")
-    assert (echo.certificates.check_files(), echo.certificates.check_files(), shown()) == (False, False, "second")
+    assert (echo.certificates.check_files(), echo.certificates.check_files(), server_certificate_name()) == (
+        False,
+        False,
+        "second",
+    )
     assert old.send_request(b"still here") == b"still here"
 
 
@@ -262,7 +266,9 @@ def test_a_silent_unauthenticated_connection_is_closed(
 ) -> None:
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_MS_MAX", 300)
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_CHECK_MS", 50)
-    served = TlsListener({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.respond(c.open_slot(), [framed(f)]))
+    served = TlsListener(
+        {"ssl.keystore.location": str(server_pem)}, lambda c, f: c.respond(c.open_slot(), [frame_body(f)])
+    )
     try:
         known = Client(served, authority)
         unknown_clients = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(3)]
@@ -280,7 +286,9 @@ def test_many_unauthenticated_connections_do_not_block_others(
     server_pem: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority
 ) -> None:
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_MAX", 8)
-    served = TlsListener({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.respond(c.open_slot(), [framed(f)]))
+    served = TlsListener(
+        {"ssl.keystore.location": str(server_pem)}, lambda c, f: c.respond(c.open_slot(), [frame_body(f)])
+    )
     try:
         crowd = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(40)]
         assert Client(served, authority).send_request(b"let me in") == b"let me in"

@@ -16,7 +16,7 @@ from controlplane.models import Broker, Change, ClusterEvent, HistoryChunk, Hist
 MODELS: tuple[type[models.Model], ...] = (HistorySeries, HistoryFrame, HistoryChunk, Change, ClusterEvent, Broker)
 
 
-def stored(row: Sequence[Any]) -> list[Any]:
+def to_sqlite_values(row: Sequence[Any]) -> list[Any]:
     """Values as Django stores them in SQLite."""
     return [
         connection.ops.adapt_datetimefield_value(v)
@@ -28,7 +28,7 @@ def stored(row: Sequence[Any]) -> list[Any]:
     ]
 
 
-def copied(path: Path, disk_bytes: Mapping[int, int] | None = None) -> str:
+def copy_tables(path: Path, disk_bytes: Mapping[int, int] | None = None) -> str:
     """Write the tables that the jobs read, with the definitions that Django made, to a new file. `disk_bytes`: size of the disk by broker. Returns its
     path."""
     for broker_id, total in (disk_bytes or {}).items():
@@ -42,6 +42,6 @@ def copied(path: Path, disk_bytes: Mapping[int, int] | None = None) -> str:
             rows: list[Any] = list(model._default_manager.order_by("pk").values_list())
             columns = [str(f.column) for f in model._meta.concrete_fields]
             into = f"{name} ({','.join(columns)}) VALUES ({','.join('?' * len(columns))})"
-            file.executemany("INSERT INTO " + into, [stored(r) for r in rows])
+            file.executemany("INSERT INTO " + into, [to_sqlite_values(r) for r in rows])
     file.close()
     return str(path)

@@ -13,7 +13,7 @@ SERIES, KNOWN, HORIZON = 150, 168, 400
 Changes = Callable[[np.random.Generator, int], Floats]
 
 
-def independent(random: np.random.Generator, count: int) -> Floats:
+def independent_noise(random: np.random.Generator, count: int) -> Floats:
     return random.normal(1, 3, count)
 
 
@@ -40,7 +40,7 @@ def coverage(changes: Changes, distance: float, series: int = SERIES) -> float:
     return inside / series
 
 
-@pytest.mark.parametrize("changes", [independent, heavy_tailed])
+@pytest.mark.parametrize("changes", [independent_noise, heavy_tailed])
 def test_the_interval_has_the_true_time_as_often_as_stated(changes: Changes) -> None:
     """80 % is stated. 150 series have a standard error of 3.3 percent points."""
     assert 0.70 <= coverage(changes, 100) <= 0.90

@@ -58,7 +58,7 @@ def test_bounds_of_filters(filters: list[Filter], expected: OffsetBounds) -> Non
     assert bounds(filters) == expected
 
 
-def test_ranges_are_cut() -> None:
+def test_ranges_are_clipped_to_the_bounds() -> None:
     assert bounds([EqualTo(PARTITION, 1)]).clip(RANGES, {}) == RANGES[1:]
     assert bounds([EqualTo(TOPIC, "a"), GreaterThan(OFFSET, 20)]).clip(RANGES, {}) == [Range("a", 0, 21, 50)]
     assert bounds([EqualTo(PARTITION, 9)]).clip(RANGES, {}) == []

@@ -73,29 +73,31 @@ class ErrorRecord(Record):
 RANGE = Range("t", 0, 5, 10)
 
 
-def taken(*messages: Any) -> tuple[list[int], bool]:
+def take_messages(*messages: Any) -> tuple[list[int], bool]:
     records, done = source._take(messages, RANGE)
     return [r.offset() or 0 for r in records], done
 
 
 def test_a_range_ends_at_its_last_offset_or_above_it() -> None:
-    assert taken(Record(5), Record(6)) == ([5, 6], False)
-    assert taken(Record(8), Record(9)) == ([8, 9], True)
-    assert taken(Record(8), Record(9), Record(10)) == ([8, 9], True)
-    assert taken(Record(7), Record(12)) == ([7], True), "compaction has removed the records between them"
+    assert take_messages(Record(5), Record(6)) == ([5, 6], False)
+    assert take_messages(Record(8), Record(9)) == ([8, 9], True)
+    assert take_messages(Record(8), Record(9), Record(10)) == ([8, 9], True)
+    assert take_messages(Record(7), Record(12)) == ([7], True), "compaction has removed the records between them"
 
 
 def test_only_an_end_at_or_above_the_planned_one_ends_a_range() -> None:
-    assert taken(Record(8), ErrorRecord(KafkaError._PARTITION_EOF, 9)) == ([8], False)
-    assert taken(Record(8), ErrorRecord(KafkaError._PARTITION_EOF, 10), Record(11)) == ([8], True)
+    assert take_messages(Record(8), ErrorRecord(KafkaError._PARTITION_EOF, 9)) == ([8], False)
+    assert take_messages(Record(8), ErrorRecord(KafkaError._PARTITION_EOF, 10), Record(11)) == ([8], True)
 
 
 def test_deleted_records_and_fatal_errors_end_the_read() -> None:
     for code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         with pytest.raises(Lost, match="t-0 no longer contains offset 5"):
-            taken(Record(5), ErrorRecord(code))
+            take_messages(Record(5), ErrorRecord(code))
     with pytest.raises(KafkaException):
-        taken(ErrorRecord(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        take_messages(ErrorRecord(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(KafkaException):
-        taken(ErrorRecord(KafkaError._FATAL, fatal=True))
-    assert taken(ErrorRecord(KafkaError._TRANSPORT), Record(5)) == ([5], False), "librdkafka repeats the request"
+        take_messages(ErrorRecord(KafkaError._FATAL, fatal=True))
+    assert take_messages(ErrorRecord(KafkaError._TRANSPORT), Record(5)) == ([5], False), (
+        "librdkafka repeats the request"
+    )

@@ -28,7 +28,7 @@ def stage(job: JobFolder, batch: int, planned: list[Range], without: tuple[int, 
         pq.write_table(table, folder / f"part-{r.partition}.parquet")
 
 
-def stored(folder: Path) -> list[tuple[str, int, int]]:
+def read_rows(folder: Path) -> list[tuple[str, int, int]]:
     """The rows that a reader of the lake gets, sorted."""
     out = []
     for path in folder.glob("topic=*/batch=*/*.parquet"):
@@ -38,7 +38,7 @@ def stored(folder: Path) -> list[tuple[str, int, int]]:
     return sorted(out)
 
 
-def wanted(planned: list[Range]) -> list[tuple[str, int, int]]:
+def planned_rows(planned: list[Range]) -> list[tuple[str, int, int]]:
     return sorted((r.topic, r.partition, o) for r in planned for o in range(r.first, r.next))
 
 
@@ -53,7 +53,7 @@ class ProcessKilled(BaseException):
     pass
 
 
-def dying(monkeypatch: pytest.MonkeyPatch, name: str, at: int) -> Callable[[], int]:
+def kill_at_call(monkeypatch: pytest.MonkeyPatch, name: str, at: int) -> Callable[[], int]:
     """Make the `at`-th call of os.<name> the last action of the process (before the call takes effect)."""
     real, calls = getattr(os, name), 0
 
@@ -76,7 +76,7 @@ def test_a_batch_killed_at_any_step_is_written_exactly_once_by_the_retry(
     for at in range(1, 30):
         lake = tmp_path / str(at)
         with monkeypatch.context() as patch:
-            calls = dying(patch, name, at)
+            calls = kill_at_call(patch, name, at)
             try:
                 attempt(lake, 0, PLANNED)
             except ProcessKilled:
@@ -85,7 +85,7 @@ def test_a_batch_killed_at_any_step_is_written_exactly_once_by_the_retry(
                 assert calls() < at
                 break
         attempt(lake, 0, PLANNED)
-        assert stored(lake / "job") == wanted(PLANNED)
+        assert read_rows(lake / "job") == planned_rows(PLANNED)
         with JobFolder(lake, "job") as job:
             assert [(w.topic, w.partition, w.first_offset, w.next_offset, w.rows) for w in job.lines()] == [
                 (r.topic, r.partition, r.first, r.next, r.next - r.first) for r in PLANNED
@@ -118,7 +118,7 @@ def test_a_written_batch_with_an_offset_outside_its_plan_is_never_published(tmp_
         stage(job, 0, [Range("flights", 0, 0, 11)])
         with pytest.raises(Contradiction, match="offsets 0 to 10"):
             job.publish(0, PLANNED[:1])
-        assert stored(job.folder) == []
+        assert read_rows(job.folder) == []
 
 
 def test_a_written_batch_with_an_offset_twice_is_never_published(tmp_path: Path) -> None:

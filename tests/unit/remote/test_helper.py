@@ -32,7 +32,7 @@ class Broker:
         self.thread = threading.Thread(target=self.helper.serve, args=(FrameReader(), []), daemon=True)
         self.thread.start()
 
-    def ask(self, operation: str, **fields: Any) -> tuple[HelperError, Any]:
+    def send_request(self, operation: str, **fields: Any) -> tuple[HelperError, Any]:
         self.socket.sendall(encode([7, operation, fields]))
         responses: list[list[Any]] = []
         while not responses:
@@ -53,18 +53,20 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def test_answers_and_error_codes(broker: Broker, tmp_path: Path) -> None:
-    assert broker.ask("names", prefix="c/") == (HelperError.NONE, [])
-    assert broker.ask("delete", name="c/absent") == (HelperError.NONE, True)
+    assert broker.send_request("names", prefix="c/") == (HelperError.NONE, [])
+    assert broker.send_request("delete", name="c/absent") == (HelperError.NONE, True)
     absent = ["c/absent", 0, 10, 100, 5, 0]
-    assert broker.ask("read", segments=[absent], offset=0, upto=10, bytes_max=1)[0] is HelperError.OBJECT_MISSING
-    assert broker.ask("nonsense")[0] is HelperError.INVALID
+    assert (
+        broker.send_request("read", segments=[absent], offset=0, upto=10, bytes_max=1)[0] is HelperError.OBJECT_MISSING
+    )
+    assert broker.send_request("nonsense")[0] is HelperError.INVALID
     segment = {"name": "c/a", "base": 0, "end": 10, "size": 100, "interval": 1, "previous": None}
-    assert broker.ask("copy", path=str(tmp_path / "absent"), **segment)[0] is HelperError.LOCAL_FILE
+    assert broker.send_request("copy", path=str(tmp_path / "absent"), **segment)[0] is HelperError.LOCAL_FILE
     (tmp_path / "damaged").write_bytes(bytes(100))
-    assert broker.ask("copy", path=str(tmp_path / "damaged"), **segment)[0] is HelperError.DAMAGED
-    assert broker.ask("rates", copy=5, fetch=6) == (HelperError.NONE, True)
+    assert broker.send_request("copy", path=str(tmp_path / "damaged"), **segment)[0] is HelperError.DAMAGED
+    assert broker.send_request("rates", copy=5, fetch=6) == (HelperError.NONE, True)
     (tmp_path / "store").rmdir()
-    assert broker.ask("names", prefix="c/")[0] is HelperError.STORE_UNAVAILABLE
+    assert broker.send_request("names", prefix="c/")[0] is HelperError.STORE_UNAVAILABLE
 
 
 def test_loads_ahead_are_limited_while_the_store_does_not_respond(broker: Broker) -> None:
@@ -109,7 +111,7 @@ def test_a_load_ahead_that_waits_or_runs_is_not_repeated(broker: Broker) -> None
 
 def test_a_request_that_has_waited_longer_than_its_time_out_is_not_run(broker: Broker, tmp_path: Path) -> None:
     (tmp_path / "store" / "kept.log").write_bytes(b"x")
-    assert broker.ask("delete", name="kept", timeout_ms=-1) == (HelperError.NO_RESPONSE, "time-out")
+    assert broker.send_request("delete", name="kept", timeout_ms=-1) == (HelperError.NO_RESPONSE, "time-out")
     assert (tmp_path / "store" / "kept.log").exists()
-    assert broker.ask("delete", name="kept", timeout_ms=60_000) == (HelperError.NONE, True)
+    assert broker.send_request("delete", name="kept", timeout_ms=60_000) == (HelperError.NONE, True)
     assert not (tmp_path / "store" / "kept.log").exists()

@@ -20,14 +20,14 @@ NAME = f"cluster/topic/0/0-id{KEY_INDEX}"
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
+def log_with_segments(tmp_path: Path) -> Scene:
     scene = Scene(tmp_path)
     for first in range(0, 60, 3):
         scene.append(first)
     return scene
 
 
-def put(scene: Scene, header: str = "") -> tuple[int, int]:
+def build_key_index(scene: Scene, header: str = "") -> tuple[int, int]:
     segment, temporary = scene.log.segments[0], scene.cache.folder / "new"
     place = (segment.path, segment.base_offset, segment.size)
     result = put_key_index(scene.disk, scene.store, NAME, place, header, temporary, lambda count: None)
@@ -50,30 +50,30 @@ def build(scene: Scene, segment: Segment, header: str = "") -> None:
     scene.disk.rename(built.temporary, built.target)
 
 
-def test_an_index_that_the_broker_has_not_built_yet_is_built(scene: Scene) -> None:
-    size, seed = put(scene)
-    assert finds_each_batch(scene, size, seed)
-    assert not scene.log.segments[0].path.with_suffix(key_index.SUFFIX).exists()
+def test_an_index_that_the_broker_has_not_built_yet_is_built(log_with_segments: Scene) -> None:
+    size, seed = build_key_index(log_with_segments)
+    assert finds_each_batch(log_with_segments, size, seed)
+    assert not log_with_segments.log.segments[0].path.with_suffix(key_index.SUFFIX).exists()
 
 
-def test_the_index_of_the_broker_is_copied(scene: Scene) -> None:
-    segment = scene.log.segments[0]
-    build(scene, segment)
-    size, _ = put(scene)
-    assert scene.store.get(NAME, 0, size + 1) == segment.path.with_suffix(key_index.SUFFIX).read_bytes()
+def test_the_index_of_the_broker_is_copied(log_with_segments: Scene) -> None:
+    segment = log_with_segments.log.segments[0]
+    build(log_with_segments, segment)
+    size, _ = build_key_index(log_with_segments)
+    assert log_with_segments.store.get(NAME, 0, size + 1) == segment.path.with_suffix(key_index.SUFFIX).read_bytes()
 
 
-def test_an_index_of_another_header_is_not_copied(scene: Scene) -> None:
-    build(scene, scene.log.segments[0], "customer")
-    size, seed = put(scene)
-    assert seed == HashedKeys("").seed and finds_each_batch(scene, size, seed)
+def test_an_index_of_another_header_is_not_copied(log_with_segments: Scene) -> None:
+    build(log_with_segments, log_with_segments.log.segments[0], "customer")
+    size, seed = build_key_index(log_with_segments)
+    assert seed == HashedKeys("").seed and finds_each_batch(log_with_segments, size, seed)
 
 
-def test_a_failed_copy_leaves_no_temporary_file(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*arguments: object) -> None:
+def test_a_failed_copy_leaves_no_temporary_file(log_with_segments: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_store_unavailable(*arguments: object) -> None:
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(scene.store, "put_file", away)
+    monkeypatch.setattr(log_with_segments.store, "put_file", raise_store_unavailable)
     with pytest.raises(StoreUnavailable):
-        put(scene)
-    assert not (scene.cache.folder / "new").exists()
+        build_key_index(log_with_segments)
+    assert not (log_with_segments.cache.folder / "new").exists()

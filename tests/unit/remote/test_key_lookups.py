@@ -47,14 +47,14 @@ class KeyScene(Scene):
         }
         query = versioned.encode(KeyLookupRequest(key=key, **given), 0)
         fields = {
-            "segments": [[*self.named(s), s.key_index_bytes, s.key_index_seed] for s in self.copied],
+            "segments": [[*self.segment_fields(s), s.key_index_bytes, s.key_index_seed] for s in self.copied],
             "start": start,
             "aborted": aborted if aborted is None else [list(a) for a in aborted],
             "query": base64.b64encode(query).decode(),
         }
         return versioned.decode(KeyLookupResponse, base64.b64decode(self.operations.run("keys", fields)), 0)
 
-    def expected(self, key: int = 3, below: int | None = None, start: int = 0) -> list[int]:
+    def expected_offsets(self, key: int = 3, below: int | None = None, start: int = 0) -> list[int]:
         end = self.copied[-1].end_offset if below is None else below
         return [o for o in reversed(range(start, end)) if o % KEYS == key]
 
@@ -86,19 +86,19 @@ def test_a_look_up_in_parts_finds_every_record_once_newest_first(
             break
         assert response.next_before_offset < before
         before = response.next_before_offset
-    assert found == scene.expected(start=start)
+    assert found == scene.expected_offsets(start=start)
 
 
 def test_an_index_reads_few_bytes_and_the_auxiliary_object_is_not_needed(tmp_path: Path) -> None:
     scene = KeyScene(tmp_path, segment_bytes=400_000)
     scene.fill(60, size=20_000)
     scene.copy_all()
-    scene.operations = scene.restarted()
+    scene.operations = scene.restarted_operations()
     scene.fetched.clear()
     response = scene.look_up(b"k3", from_ms=0)
-    assert offsets(response) == scene.expected()
+    assert offsets(response) == scene.expected_offsets()
     assert (response.segments_indexed, response.segments_scanned) == (len(scene.copied), 0)
-    scene.operations = scene.restarted()
+    scene.operations = scene.restarted_operations()
     scene.fetched.clear()
     assert offsets(scene.look_up(b"absent")) == []
     stored = sum(s.size_bytes for s in scene.copied)
@@ -124,7 +124,7 @@ def test_a_damaged_index_is_scanned_around(tmp_path: Path) -> None:
     broken = scene.copied[1]
     scene.store.put_bytes(broken.name + KEY_INDEX, bytes(broken.key_index_bytes))
     response = scene.look_up()
-    assert offsets(response) == scene.expected()
+    assert offsets(response) == scene.expected_offsets()
     assert (response.segments_indexed, response.segments_scanned) == (len(scene.copied) - 1, 1)
 
 
@@ -134,7 +134,7 @@ def test_old_segments_are_skipped_by_their_newest_timestamp(tmp_path: Path) -> N
     scene.copy_all()
     first = scene.copied[-1].start_offset
     response = scene.look_up(from_ms=first)
-    assert offsets(response) == scene.expected(start=first) and response.segments_scanned == 1
+    assert offsets(response) == scene.expected_offsets(start=first) and response.segments_scanned == 1
     assert response.stop == LookupStop.LOG_START
 
 

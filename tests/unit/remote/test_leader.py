@@ -24,7 +24,7 @@ from brokerd.remote.leader import (
 )
 from brokerd.remote.remote_log import RemoteLog
 from brokerd.remote.segments import Forgotten, LeaderClaim, LogStart, RemoteSegment, SegmentState
-from tests.unit.remote.test_lineage import finished, local
+from tests.unit.remote.test_lineage import finished_segment, local
 from tests.unit.remote.test_remote_log import TP
 
 S = SegmentState
@@ -66,16 +66,16 @@ class Scene:
         return out
 
 
-def appended(effects: list[Effect]) -> list[object]:
+def appended_changes(effects: list[Effect]) -> list[object]:
     return [c for e in effects if isinstance(e, AppendRemoteMetadata) for c in e.changes]
 
 
 def test_the_first_decision_is_the_claim_and_it_is_repeated() -> None:
     scene = Scene()
     claim = LeaderClaim(TP, 2, 1)
-    assert appended(scene.leader.decide(scene.local, Now(0, 0))) == [claim]
+    assert appended_changes(scene.leader.decide(scene.local, Now(0, 0))) == [claim]
     assert scene.leader.decide(scene.local, Now(10, 10)) == []
-    assert appended(scene.leader.decide(scene.local, Now(APPEND_RETRY_MS, 0))) == [claim]
+    assert appended_changes(scene.leader.decide(scene.local, Now(APPEND_RETRY_MS, 0))) == [claim]
     assert not scene.leader.view.loaded
 
 
@@ -110,20 +110,20 @@ def test_a_failed_copy_is_deleted_and_begun_again_under_another_id() -> None:
     assert [e.segment.segment_id for e in effects if isinstance(e, DeleteObjects)] == [copy.segment.segment_id]
     scene.leader.objects_deleted("new-1", True, Now(0, 0))
     effects = scene.decide() + scene.decide() + scene.decide()
-    assert Forgotten(TP, "segment:new-1") in appended(effects) and "new-1" not in scene.log.segments
+    assert Forgotten(TP, "segment:new-1") in appended_changes(effects) and "new-1" not in scene.log.segments
     scene.ms = COPY_RETRY_MS
     assert next(e.segment.segment_id for e in scene.until_at_rest() if isinstance(e, CopySegment)) == "new-2"
 
 
 def test_an_unfinished_copy_of_an_earlier_leader_is_deleted() -> None:
-    scene = Scene(finished(0, 10, own_id="old").with_state(S.COPY_STARTED, 1))
+    scene = Scene(finished_segment(0, 10, own_id="old").with_state(S.COPY_STARTED, 1))
     effects = scene.until_at_rest()
     assert [e.segment.segment_id for e in effects if isinstance(e, DeleteObjects)] == ["old"]
     assert scene.leader.view.chain.end == 20 and "old" not in scene.log.segments
 
 
 def test_an_unfinished_copy_is_kept_if_it_has_the_only_copy_of_its_records() -> None:
-    scene = Scene(finished(0, 10, own_id="only").with_state(S.COPY_STARTED, 1))
+    scene = Scene(finished_segment(0, 10, own_id="only").with_state(S.COPY_STARTED, 1))
     scene.local = replace(scene.local, start_offset=10, segments=scene.local.segments[1:])
     assert not [e for e in scene.until_at_rest() if isinstance(e, DeleteObjects)]
 
@@ -145,7 +145,7 @@ def test_retention_raises_the_log_start_then_deletes() -> None:
     scene.until_at_rest()
     scene.local = replace(scene.local, start_offset=20, segments=(), retention_bytes=15)
     effects = scene.until_at_rest()
-    assert LogStart(TP, 2, 10) in appended(effects)
+    assert LogStart(TP, 2, 10) in appended_changes(effects)
     assert [e.segment.start_offset for e in effects if isinstance(e, DeleteObjects)] == [0]
     assert scene.leader.view.start_offset(20) == 10
 
@@ -155,7 +155,7 @@ def test_deleted_records_are_deleted_in_both_tiers() -> None:
     scene.until_at_rest()
     scene.leader.requested_start = 12
     effects = scene.until_at_rest()
-    assert LogStart(TP, 2, 12) in appended(effects) and RaiseLocalStart(12) in effects
+    assert LogStart(TP, 2, 12) in appended_changes(effects) and RaiseLocalStart(12) in effects
     assert [e.segment.start_offset for e in effects if isinstance(e, DeleteObjects)] == [0]
 
 
@@ -168,7 +168,7 @@ def test_a_disabled_topic_deletes_all_remote_segments() -> None:
 
 
 def test_a_failed_deletion_is_repeated_later() -> None:
-    scene = Scene(finished(0, 10, own_id="old").with_state(S.DELETE_STARTED, 1))
+    scene = Scene(finished_segment(0, 10, own_id="old").with_state(S.DELETE_STARTED, 1))
     effects = scene.decide() + scene.decide()
     assert [e.segment.segment_id for e in effects if isinstance(e, DeleteObjects)] == ["old"]
     scene.leader.objects_deleted("old", False, Now(0, 0))

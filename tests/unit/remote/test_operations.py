@@ -37,11 +37,11 @@ class Scene:
         self.log = Log.open(tmp_path / "t-0", config, self.disk, NOW)
         self.fetched: list[int] = []
         self.cache = ChunkCache(self.disk, tmp_path / "cache", self.store, 1 << 20, self.fetched.append)
-        self.operations = self.restarted()
+        self.operations = self.restarted_operations()
         self.copied: list[StoredSegment] = []
         self.key_index_header: str | None = None
 
-    def restarted(self) -> Operations:
+    def restarted_operations(self) -> Operations:
         """Operations that remember no auxiliary object."""
         return Operations(
             self.disk, self.store, self.cache, lambda count: None, self.fetched.append, lambda: 5_000, lambda: 0
@@ -74,7 +74,7 @@ class Scene:
                 "end": segment.end_offset,
                 "size": segment.size,
                 "interval": 300,
-                "previous": self.named(self.copied[-1]) if self.copied else None,
+                "previous": self.segment_fields(self.copied[-1]) if self.copied else None,
             }
             if self.key_index_header is not None:
                 fields["key_index_header"] = self.key_index_header
@@ -85,11 +85,11 @@ class Scene:
             )
 
     @staticmethod
-    def named(s: StoredSegment) -> list[Any]:
+    def segment_fields(s: StoredSegment) -> list[Any]:
         return [s.name, s.start_offset, s.end_offset, s.size_bytes, s.max_timestamp, s.aborted_count]
 
     def read(self, offset: int, upto: int, bytes_max: int = 10_000) -> dict[str, Any]:
-        segments = [self.named(s) for s in self.copied if s.end_offset > offset]
+        segments = [self.segment_fields(s) for s in self.copied if s.end_offset > offset]
         fields = {"segments": segments, "offset": offset, "upto": upto, "bytes_max": bytes_max}
         result: dict[str, Any] = self.operations.run("read", fields)
         result["data"] = b"".join(Path(p).read_bytes()[at : at + n] for p, at, n in result["regions"])
@@ -100,33 +100,33 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
+def store_scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def test_every_read_returns_the_bytes_of_the_local_log(scene: Scene) -> None:
+def test_every_read_returns_the_bytes_of_the_local_log(store_scene: Scene) -> None:
     for first in range(0, 90, 3):
-        scene.append(first)
-    scene.copy_all()
-    end = scene.copied[-1].end_offset
-    assert len(scene.copied) > 3
+        store_scene.append(first)
+    store_scene.copy_all()
+    end = store_scene.copied[-1].end_offset
+    assert len(store_scene.copied) > 3
     for offset in range(end):
-        assert scene.read(offset, end)["data"] == scene.local(offset, end)
-        assert scene.read(offset, end, 400)["data"] == scene.local(offset, end, 400)
-    assert scene.read(end - 1, end - 1)["data"] == b""
+        assert store_scene.read(offset, end)["data"] == store_scene.local(offset, end)
+        assert store_scene.read(offset, end, 400)["data"] == store_scene.local(offset, end, 400)
+    assert store_scene.read(end - 1, end - 1)["data"] == b""
 
 
-def test_the_fetch_quota_counts_every_byte_from_the_store_once(scene: Scene, tmp_path: Path) -> None:
+def test_the_fetch_quota_counts_every_byte_from_the_store_once(store_scene: Scene, tmp_path: Path) -> None:
     for first in range(0, 90, 3):
-        scene.append(first)
-    scene.copy_all()
-    assert not scene.fetched, "a copy reads nothing from the store"
-    scene.operations = scene.restarted()
-    end = scene.copied[-1].end_offset
+        store_scene.append(first)
+    store_scene.copy_all()
+    assert not store_scene.fetched, "a copy reads nothing from the store"
+    store_scene.operations = store_scene.restarted_operations()
+    end = store_scene.copied[-1].end_offset
     for offset in (*range(end), *range(end)):
-        scene.read(offset, end)
+        store_scene.read(offset, end)
     stored = sum(f.stat().st_size for f in (tmp_path / "store").rglob("*") if f.is_file())
-    assert sum(scene.fetched) == stored, "the log and the auxiliary objects, and nothing again from the cache"
+    assert sum(store_scene.fetched) == stored, "the log and the auxiliary objects, and nothing again from the cache"
 
 
 def test_a_read_requests_its_chunks_and_those_ahead_before_it_waits_for_one(
@@ -143,7 +143,7 @@ def test_a_read_requests_its_chunks_and_those_ahead_before_it_waits_for_one(
     scene.cache = ChunkCache(
         scene.disk, tmp_path / "ahead", scene.store, 1 << 20, scene.fetched.append, loads.setdefault
     )
-    scene.operations = scene.restarted()
+    scene.operations = scene.restarted_operations()
     end, size = scene.copied[-1].end_offset, scene.copied[0].size_bytes
     assert 30_000 < size <= 40_000
     scene.operations.ahead_chunks = 4
@@ -158,31 +158,35 @@ def test_a_read_requests_its_chunks_and_those_ahead_before_it_waits_for_one(
     assert len(scene.fetched) == 8, "everything that the next segment needs is there"
 
 
-def test_a_small_cache_is_shared_by_readers(scene: Scene, tmp_path: Path) -> None:
+def test_a_small_cache_is_shared_by_readers(store_scene: Scene, tmp_path: Path) -> None:
     for chunks, ahead in ((16, 2), (24, 3), (1 << 20, 8)):
-        scene.cache = ChunkCache(
-            scene.disk, tmp_path / "small", scene.store, chunks * 4 * 1024 * 1024, scene.fetched.append
+        store_scene.cache = ChunkCache(
+            store_scene.disk,
+            tmp_path / "small",
+            store_scene.store,
+            chunks * 4 * 1024 * 1024,
+            store_scene.fetched.append,
         )
-        assert scene.restarted().ahead_chunks == ahead
+        assert store_scene.restarted_operations().ahead_chunks == ahead
 
 
 def test_an_auxiliary_object_is_requested_once_by_readers_at_the_same_time(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    store_scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for first in range(0, 30, 3):
-        scene.append(first)
-    scene.copy_all()
-    scene.operations = scene.restarted()
-    requested, proceed, get = threading.Semaphore(0), threading.Event(), scene.store.get
+        store_scene.append(first)
+    store_scene.copy_all()
+    store_scene.operations = store_scene.restarted_operations()
+    requested, proceed, get = threading.Semaphore(0), threading.Event(), store_scene.store.get
 
-    def late(name: str, position: int, length: int) -> bytes:
+    def get_after_release(name: str, position: int, length: int) -> bytes:
         if name.endswith(".aux"):
             requested.release()
             proceed.wait(60)
         return get(name, position, length)
 
-    monkeypatch.setattr(scene.store, "get", late)
-    threads = [threading.Thread(target=scene.read, args=(0, 3)) for _ in range(4)]
+    monkeypatch.setattr(store_scene.store, "get", get_after_release)
+    threads = [threading.Thread(target=store_scene.read, args=(0, 3)) for _ in range(4)]
     for thread in threads:
         thread.start()
     assert requested.acquire(timeout=60)
@@ -192,75 +196,83 @@ def test_an_auxiliary_object_is_requested_once_by_readers_at_the_same_time(
     assert not requested.acquire(blocking=False)
 
 
-def test_aborted_transactions_are_found_also_when_the_marker_is_in_a_later_segment(scene: Scene) -> None:
-    scene.append(0, producer=7, sequence=0)
+def test_aborted_transactions_are_found_also_when_the_marker_is_in_a_later_segment(store_scene: Scene) -> None:
+    store_scene.append(0, producer=7, sequence=0)
     for first in range(3, 60, 3):
-        scene.append(first)
-    scene.end(7, commit=False)
+        store_scene.append(first)
+    store_scene.end(7, commit=False)
     for first in range(61, 90, 3):
-        scene.append(first)
-    scene.copy_all()
-    end = scene.copied[-1].end_offset
+        store_scene.append(first)
+    store_scene.copy_all()
+    end = store_scene.copied[-1].end_offset
     for offset in range(end):
-        entries = scene.log.aborted.overlapping(offset, offset + 1)
+        entries = store_scene.log.aborted.overlapping(offset, offset + 1)
         if entries:
-            assert [7, 0] in scene.read(offset, end)["aborted"]
-    assert scene.read(65, end)["aborted"] == []
+            assert [7, 0] in store_scene.read(offset, end)["aborted"]
+    assert store_scene.read(65, end)["aborted"] == []
 
 
-def test_the_producer_state_of_the_tier_is_that_of_the_log(scene: Scene) -> None:
+def test_the_producer_state_of_the_tier_is_that_of_the_log(store_scene: Scene) -> None:
     for n in range(12):
-        scene.append(n * 10, producer=7, sequence=n * 3)
+        store_scene.append(n * 10, producer=7, sequence=n * 3)
         if n % 3 == 2:
-            scene.end(7, commit=n % 2 == 0)
-    scene.copy_all()
-    for offset in [s.start_offset for s in scene.copied] + [scene.copied[0].start_offset + 3]:
-        producers, closing = scene.operations.run(
+            store_scene.end(7, commit=n % 2 == 0)
+    store_scene.copy_all()
+    for offset in [s.start_offset for s in store_scene.copied] + [store_scene.copied[0].start_offset + 3]:
+        producers, closing = store_scene.operations.run(
             "snapshot",
-            {"segments": [scene.named(s) for s in scene.copied if s.start_offset <= offset], "offset": offset},
+            {
+                "segments": [store_scene.segment_fields(s) for s in store_scene.copied if s.start_offset <= offset],
+                "offset": offset,
+            },
         )
         expected = {}
-        for segment in scene.log.segments:
+        for segment in store_scene.log.segments:
             for _, header in segment.headers(0):
                 if header.base_offset < offset and header.producer_id >= 0 and not header.is_control:
                     expected[header.producer_id] = header.last_sequence
         assert {p[0]: p[5][-1][1] for p in producers if p[5]} == expected and closing == []
 
 
-def test_a_search_by_time_finds_the_first_record(scene: Scene) -> None:
+def test_a_search_by_time_finds_the_first_record(store_scene: Scene) -> None:
     for first in range(0, 90, 3):
-        scene.append(first)
-    scene.copy_all()
-    end = scene.copied[-1].end_offset
+        store_scene.append(first)
+    store_scene.copy_all()
+    end = store_scene.copied[-1].end_offset
     for timestamp in (0, 1, 17, 40, end - 1):
-        fields = {"segments": [scene.named(s) for s in scene.copied], "timestamp": timestamp, "start": 0, "upto": end}
-        assert scene.operations.run("time", fields) == [timestamp, timestamp, 4]
+        fields = {
+            "segments": [store_scene.segment_fields(s) for s in store_scene.copied],
+            "timestamp": timestamp,
+            "start": 0,
+            "upto": end,
+        }
+        assert store_scene.operations.run("time", fields) == [timestamp, timestamp, 4]
     fields["timestamp"] = 1_000_000
-    assert scene.operations.run("time", fields) is None
+    assert store_scene.operations.run("time", fields) is None
 
 
-def test_a_damaged_segment_is_not_copied(scene: Scene) -> None:
+def test_a_damaged_segment_is_not_copied(store_scene: Scene) -> None:
     for first in range(0, 60, 3):
-        scene.append(first)
-    segment = scene.log.segments[0]
+        store_scene.append(first)
+    segment = store_scene.log.segments[0]
     with open(segment.path, "r+b") as file:
         file.seek(segment.size // 2)
         file.write(b"damage")
     with pytest.raises(DamagedSegment):
-        scene.copy_all()
-    assert list(scene.store.names("")) == []
+        store_scene.copy_all()
+    assert list(store_scene.store.names("")) == []
 
 
-def test_delete_and_names(scene: Scene) -> None:
+def test_deleted_objects_have_no_names(store_scene: Scene) -> None:
     for first in range(0, 60, 3):
-        scene.append(first)
-    scene.copy_all()
-    names = scene.operations.run("names", {"prefix": "cluster/topic/0/"})
-    assert len(names) == 2 * len(scene.copied)
-    scene.operations.run("delete", {"name": scene.copied[0].name})
-    scene.operations.run("delete", {"name": scene.copied[0].name})
-    assert len(scene.operations.run("names", {"prefix": "cluster/topic/0/"})) == len(names) - 2
+        store_scene.append(first)
+    store_scene.copy_all()
+    names = store_scene.operations.run("names", {"prefix": "cluster/topic/0/"})
+    assert len(names) == 2 * len(store_scene.copied)
+    store_scene.operations.run("delete", {"name": store_scene.copied[0].name})
+    store_scene.operations.run("delete", {"name": store_scene.copied[0].name})
+    assert len(store_scene.operations.run("names", {"prefix": "cluster/topic/0/"})) == len(names) - 2
     with pytest.raises(ObjectMissing):
-        scene.store.get(scene.copied[0].name + ".log", 0, 10)
+        store_scene.store.get(store_scene.copied[0].name + ".log", 0, 10)
     with pytest.raises(ValueError, match="unknown operation"):
-        scene.operations.run("paint", {})
+        store_scene.operations.run("paint", {})

@@ -42,27 +42,27 @@ def test_a_killed_helper_is_started_again_and_every_request_is_answered_once(loo
     helper = HelperProcess(loop, lambda: settings)
     responses: list[tuple[HelperError, Any]] = []
 
-    def ask(timeout_ms: int = 60_000) -> None:
+    def request_names(timeout_ms: int = 60_000) -> None:
         helper.request("names", {"prefix": "a/"}, timeout_ms, lambda error, value: responses.append((error, value)))
 
-    ask()
+    request_names()
     turn_until(loop, lambda: responses)
     assert responses[0][0] is HelperError.NO_RESPONSE, "the process is not started yet"
     turn_until(loop, lambda: helper.starts == 1)
-    ask()
+    request_names()
     turn_until(loop, lambda: len(responses) == 2)
     assert responses[1] == (HelperError.NONE, [])
     assert helper.process is not None
     os.kill(helper.process.pid, signal.SIGSTOP)
-    ask(timeout_ms=1)
+    request_names(timeout_ms=1)
     turn_until(loop, lambda: len(responses) == 3)
     assert responses[2] == (HelperError.NO_RESPONSE, "time-out")
-    ask()
+    request_names()
     os.kill(helper.process.pid, signal.SIGKILL)
     turn_until(loop, lambda: len(responses) == 4)
     assert responses[3][0] is HelperError.NO_RESPONSE
     turn_until(loop, lambda: helper.starts == 2)
-    ask()
+    request_names()
     turn_until(loop, lambda: len(responses) == 5)
     assert responses[4] == (HelperError.NONE, [])
     last = helper.process

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from brokerd.remote.view import FollowerView, RemoteView
-from tests.unit.remote.test_lineage import chain_of, finished, local
+from tests.unit.remote.test_lineage import chain_of, finished_segment, local
 
 
 def view(start: int, end: int, log_start: int = 0, kind: type[RemoteView] = RemoteView) -> RemoteView:
     out = kind()
     out.loaded, out.log_start = True, log_start
-    out.chain = chain_of([finished(start, end)], local(100, (1, end)).end_offset_for)
+    out.chain = chain_of([finished_segment(start, end)], local(100, (1, end)).end_offset_for)
     return out
 
 

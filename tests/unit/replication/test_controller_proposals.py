@@ -26,20 +26,20 @@ def test_each_late_replica_is_proposed_for_a_reset() -> None:
     outbox = ControllerOutbox()
     proposals, replica = ControllerProposals(outbox), leader()
 
-    def reported(*late: ReplicaIncarnation) -> list[ReplicaIncarnation] | None:
+    def reset_proposals(*late: ReplicaIncarnation) -> list[ReplicaIncarnation] | None:
         """The proposals that are written now, or None without a change."""
         outbox.changed.clear()
         replica.core.followers_to_reset = late
         proposals.update_resets(replica)
         return [r.replica for r in proposals.resets()] if OutboxEntry.REPLICA_RESETS in outbox.changed else None
 
-    assert reported() is None
-    assert reported(A) == [A]
-    assert reported(A) is None
-    assert reported(A, B) == [A, B]
-    assert reported(B) == [B]
-    assert reported() == []
-    assert reported(B) == [B]
+    assert reset_proposals() is None
+    assert reset_proposals(A) == [A]
+    assert reset_proposals(A) is None
+    assert reset_proposals(A, B) == [A, B]
+    assert reset_proposals(B) == [B]
+    assert reset_proposals() == []
+    assert reset_proposals(B) == [B]
     outbox.changed.clear()
     proposals.withdraw(TP)
     assert OutboxEntry.REPLICA_RESETS in outbox.changed and not proposals.resets()

@@ -30,7 +30,7 @@ def reports() -> tuple[DamageReports, Outbox]:
     return DamageReports(outbox), outbox
 
 
-def kinds(it: DamageReports) -> list[tuple[int, str]]:
+def report_kinds(it: DamageReports) -> list[tuple[int, str]]:
     return [(r.tp.partition, r.kind) for r in it.reports()]
 
 
@@ -38,14 +38,14 @@ def test_the_first_report_of_a_replica_stays_and_corruption_replaces_others() ->
     it, outbox = reports()
     it.add("t-1", TPS[1], LOST, "a")
     it.add("t-1", TPS[1], DIVERGED, "b")
-    assert kinds(it) == [(1, LOST)] and outbox.changes == 1 and TPS[1] in it
+    assert report_kinds(it) == [(1, LOST)] and outbox.changes == 1 and TPS[1] in it
     it.add("t-1", TPS[1], CORRUPT, "c")
     it.add("t-1", TPS[1], CORRUPT, "d")
     it.add("t-0", TPS[0], LOST, "e")
-    assert kinds(it) == [(0, LOST), (1, CORRUPT)] and outbox.changes == 3
+    assert report_kinds(it) == [(0, LOST), (1, CORRUPT)] and outbox.changes == 3
     it.remove(TPS[1])
     it.remove(TPS[1])
-    assert kinds(it) == [(0, LOST)] and outbox.changes == 4
+    assert report_kinds(it) == [(0, LOST)] and outbox.changes == 4
 
 
 def test_a_repaired_replica_loses_its_report_unless_it_is_corrupt() -> None:
@@ -58,7 +58,7 @@ def test_a_repaired_replica_loses_its_report_unless_it_is_corrupt() -> None:
     for tp, kind in zip(TPS, (LOST, LOST, CORRUPT), strict=True):
         it.add("t", tp, kind, "x")
     it.remove_repaired(image, 1)
-    assert kinds(it) == [(1, LOST), (2, CORRUPT)]
+    assert report_kinds(it) == [(1, LOST), (2, CORRUPT)]
 
 
 def test_the_number_of_reports_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

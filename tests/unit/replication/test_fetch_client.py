@@ -68,21 +68,21 @@ def records(tp: TopicPartition, count: int = 1, high_watermark: int = 0) -> Part
     return PartitionResponse(tp, 0, high_watermark, 0, b"r" * count)
 
 
-def named(sent: SendFetch) -> dict[int, int]:
+def fetch_offsets_by_partition(sent: SendFetch) -> dict[int, int]:
     return {f.tp.partition: f.position.fetch_offset for f in sent.partitions}
 
 
 def test_the_first_fetch_has_all_partitions_and_later_ones_the_changes() -> None:
     follower = Follower()
     sent = follower.next_fetch()
-    assert (named(sent), sent.session_id, sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0, 0)
+    assert (fetch_offsets_by_partition(sent), sent.session_id, sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0, 0)
     assert not follower.effects_of(Ready()), "one in flight"
     follower.on_response(*(records(tp, 0) for tp in TPS))
     sent = follower.next_fetch()
-    assert (named(sent), sent.session_id, sent.session_epoch) == ({}, 5, 1)
+    assert (fetch_offsets_by_partition(sent), sent.session_id, sent.session_epoch) == ({}, 5, 1)
     follower.on_response(records(TPS[1], 4))
     sent = follower.next_fetch()
-    assert (named(sent), sent.session_epoch) == ({1: 4}, 2)
+    assert (fetch_offsets_by_partition(sent), sent.session_epoch) == ({1: 4}, 2)
 
 
 def test_a_lost_fetch_session_is_recreated_immediately() -> None:
@@ -93,7 +93,7 @@ def test_a_lost_fetch_session_is_recreated_immediately() -> None:
         follower.next_fetch()
         assert follower.on_response(session=0, error=error) == []
         sent = follower.next_fetch()
-        assert (named(sent), sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0), error
+        assert (fetch_offsets_by_partition(sent), sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0), error
 
 
 def test_a_response_of_another_session_or_with_an_error_causes_a_backoff() -> None:
@@ -121,14 +121,14 @@ def test_after_a_lost_connection_the_next_fetch_closes_the_old_session() -> None
     follower.next_fetch()
     follower.effects_of(Failed())
     sent = follower.next_fetch()
-    assert (named(sent), sent.session_id, sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 5, 0)
+    assert (fetch_offsets_by_partition(sent), sent.session_id, sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 5, 0)
 
 
 def test_a_leader_without_fetch_sessions_gets_full_fetches() -> None:
     follower = Follower()
     for _ in range(3):
         sent = follower.next_fetch()
-        assert (len(named(sent)), sent.session_id, sent.session_epoch) == (3, 0, 0)
+        assert (len(fetch_offsets_by_partition(sent)), sent.session_id, sent.session_epoch) == (3, 0, 0)
         follower.on_response(session=0)
 
 
@@ -140,12 +140,12 @@ def test_a_removed_or_unverified_replica_leaves_the_fetch_session() -> None:
     follower.ends[TPS[1]] = None  # not flushed yet
     follower.core.mark_dirty(TPS[1])
     sent = follower.next_fetch()
-    assert named(sent) == {} and sent.forgotten == (TPS[0], TPS[1])
+    assert fetch_offsets_by_partition(sent) == {} and sent.forgotten == (TPS[0], TPS[1])
     follower.on_response()
     follower.ends[TPS[1]] = 3
     follower.core.mark_dirty(TPS[1])
     sent = follower.next_fetch()
-    assert named(sent) == {1: 3} and sent.forgotten == ()
+    assert fetch_offsets_by_partition(sent) == {1: 3} and sent.forgotten == ()
 
 
 def test_a_partition_with_an_error_waits_outside_the_session() -> None:
@@ -155,7 +155,7 @@ def test_a_partition_with_an_error_waits_outside_the_session() -> None:
     assert follower.next_fetch().forgotten == (TPS[2],)
     follower.on_response()
     follower.ms += follower.core.backoff_ms
-    assert named(follower.next_fetch()) == {2: 0}
+    assert fetch_offsets_by_partition(follower.next_fetch()) == {2: 0}
 
 
 def test_a_rejected_response_is_fetched_again_later() -> None:
@@ -166,7 +166,7 @@ def test_a_rejected_response_is_fetched_again_later() -> None:
     assert follower.next_fetch().forgotten == (TPS[0],)
     follower.on_response()
     follower.ms += 1000
-    assert named(follower.next_fetch()) == {0: 0}
+    assert fetch_offsets_by_partition(follower.next_fetch()) == {0: 0}
 
 
 def test_a_re_added_partition_is_sent_again_with_an_unchanged_offset() -> None:
@@ -178,7 +178,7 @@ def test_a_re_added_partition_is_sent_again_with_an_unchanged_offset() -> None:
     follower.core.unfollow(TPS[0])
     assert follower.on_response(records(TPS[0], 0, high_watermark=9)) == []
     follower.core.follow(TPS[0], 1)
-    assert named(follower.next_fetch()) == {0: 0}
+    assert fetch_offsets_by_partition(follower.next_fetch()) == {0: 0}
 
 
 def test_a_response_of_an_older_leader_epoch_is_dropped_and_the_new_epoch_is_sent() -> None:
@@ -196,7 +196,7 @@ def test_a_response_for_a_truncated_log_is_dropped() -> None:
     follower.next_fetch()
     follower.ends[TPS[0]] = 6
     assert follower.on_response(records(TPS[0], 5)) == []
-    assert named(follower.next_fetch()) == {0: 6}
+    assert fetch_offsets_by_partition(follower.next_fetch()) == {0: 6}
 
 
 def test_offset_out_of_range_causes_a_backoff_and_a_new_fetch_offset() -> None:
@@ -208,7 +208,7 @@ def test_offset_out_of_range_causes_a_backoff_and_a_new_fetch_offset() -> None:
     follower.next_fetch()
     follower.on_response()
     follower.ms += follower.core.backoff_ms
-    assert named(follower.next_fetch()) == {0: 40}
+    assert fetch_offsets_by_partition(follower.next_fetch()) == {0: 40}
 
 
 def test_partitions_above_the_request_limit_are_sent_in_turn_without_waiting() -> None:
@@ -220,7 +220,9 @@ def test_partitions_above_the_request_limit_are_sent_in_turn_without_waiting() -
         follower.on_response(session=session)
         sent = follower.next_fetch()
         assert len(sent.partitions) == second and sent.wait == bool(session)
-        assert set(named(sent)) >= set(range(FETCH_PARTITIONS_MAX, FETCH_PARTITIONS_MAX + 5)), "never their turn"
+        assert set(fetch_offsets_by_partition(sent)) >= set(range(FETCH_PARTITIONS_MAX, FETCH_PARTITIONS_MAX + 5)), (
+            "never their turn"
+        )
 
 
 def test_the_session_ends_when_no_partition_is_left() -> None:
@@ -254,7 +256,7 @@ LOG = {0: 5, 2: 9}
 """The follower's epochs and their end offsets. The log ends at 9."""
 
 
-def ends(epochs: dict[int, int]) -> object:
+def end_offset_lookup(epochs: dict[int, int]) -> object:
     def local(epoch: int) -> tuple[int, int]:
         known = [e for e in epochs if e <= epoch]
         return (max(known), epochs[max(known)]) if known else (-1, -1)
@@ -278,14 +280,14 @@ def ends(epochs: dict[int, int]) -> object:
     ],
 )
 def test_truncation_ends_at_the_common_prefix(epoch: int, end: int, point: int) -> None:
-    assert truncation_point(ends(LOG), 9, epoch, end) == point  # type: ignore[arg-type]
+    assert truncation_point(end_offset_lookup(LOG), 9, epoch, end) == point  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("end", "point"), [(4, 4), (6, 6), (12, 9), (0, 0), (-1, 0)])
 def test_without_a_common_epoch_the_log_is_truncated_to_the_leaders_end_offset(end: int, point: int) -> None:
     """All epochs of the follower are newer than the leader's, or the follower has none."""
-    assert truncation_point(ends({4: 9}), 9, 1, end) == point  # type: ignore[arg-type]
-    assert truncation_point(ends({}), 9, 1, end) == point  # type: ignore[arg-type]
+    assert truncation_point(end_offset_lookup({4: 9}), 9, 1, end) == point  # type: ignore[arg-type]
+    assert truncation_point(end_offset_lookup({}), 9, 1, end) == point  # type: ignore[arg-type]
 
 
 Log = tuple[int, ...]
@@ -300,26 +302,26 @@ def cache(log: Log) -> EpochCache:
     return out
 
 
-def cut(follower: Log, epoch: int, end_offset: int) -> int:
+def truncate_follower(follower: Log, epoch: int, end_offset: int) -> int:
     return truncation_point(cache(follower).end_offset_for, len(follower), epoch, end_offset)
 
 
 def test_a_common_epoch_truncates_to_the_end_offset_of_the_leader_within_the_log() -> None:
-    assert cut((1, 1, 1, 1), 1, 2) == 2
-    assert cut((1, 1), 1, 5) == 2, "never beyond the log"
+    assert truncate_follower((1, 1, 1, 1), 1, 2) == 2
+    assert truncate_follower((1, 1), 1, 5) == 2, "never beyond the log"
 
 
 def test_an_unknown_leader_epoch_truncates_to_the_end_of_the_largest_smaller_epoch() -> None:
     """After it only epochs follow that the leader does not have."""
-    assert cut((1, 3, 3, 3, 3), 2, 4) == 1
+    assert truncate_follower((1, 3, 3, 3, 3), 2, 4) == 1
 
 
 def test_a_leader_without_epochs_truncates_everything() -> None:
-    assert cut((1, 1), -1, -1) == 0
+    assert truncate_follower((1, 1), -1, -1) == 0
 
 
 def test_an_empty_log_without_an_epoch_is_not_truncated() -> None:
-    assert cut((), 3, 5) == 0
+    assert truncate_follower((), 3, 5) == 0
 
 
 def logs(epochs: range, length: int) -> Iterator[Log]:
@@ -327,7 +329,7 @@ def logs(epochs: range, length: int) -> Iterator[Log]:
         yield from combinations_with_replacement(epochs, n)
 
 
-def shared(one: Log, other: Log) -> int:
+def common_prefix_length(one: Log, other: Log) -> int:
     """An epoch has one leader, so the same epoch at the same offset is the same record."""
     return next((i for i, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))
 
@@ -345,10 +347,13 @@ def test_for_any_two_logs_the_follower_keeps_exactly_the_common_prefix() -> None
                 epoch, end = cache(leader).end_offset_for(kept[-1])
                 if epoch == kept[-1] and end >= len(kept):
                     break
-                point = cut(kept, epoch, end)
-                assert shared(leader, follower) <= point < len(kept), (leader, follower, kept, point)
+                point = truncate_follower(kept, epoch, end)
+                assert common_prefix_length(leader, follower) <= point < len(kept), (leader, follower, kept, point)
                 kept, requested = kept[:point], requested + 1
                 assert requested <= len(follower)
-            assert kept == leader[: len(kept)] and len(kept) == shared(leader, follower), (leader, follower)
+            assert kept == leader[: len(kept)] and len(kept) == common_prefix_length(leader, follower), (
+                leader,
+                follower,
+            )
             pairs += 1
     assert pairs > 500

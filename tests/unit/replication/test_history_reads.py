@@ -37,7 +37,7 @@ class HistoryRequest(Leader):
             self._send_request, lambda: self.now, lambda b: b not in self.dead, self.outbox
         )
         self.append(S)
-        self.replicated()
+        self.replicate_to_log_end()
         self.replica.log.raise_start(S)
         self.epoch_of_archive(S, (7, 8, 9))
 
@@ -45,7 +45,7 @@ class HistoryRequest(Leader):
         state = replace(
             self.state, observers=(), leader_epoch=3, handover_offset=start, handover_epoch=3, history_replicas=holders
         )
-        self.says(state)
+        self.apply_state(state)
 
     def _send_request(
         self, holder: int, query: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
@@ -111,7 +111,7 @@ def test_only_a_history_replica_or_the_metadata_log_confirms_a_deleted_offset() 
     harness.respond(HistoryReadResult(E.OFFSET_OUT_OF_RANGE, 3))
     reported = harness.read()
     assert reported is not None and reported.error == E.OFFSET_OUT_OF_RANGE and harness.replica.start_offset == 3
-    harness.says(replace(harness.state, log_start_floor=4))
+    harness.apply_state(replace(harness.state, log_start_floor=4))
     reported = harness.read(3)
     assert reported is not None and reported.error == E.OFFSET_OUT_OF_RANGE and not harness.queries, (
         "nobody need be asked"
@@ -137,14 +137,14 @@ def test_the_history_start_is_requested_until_the_metadata_log_has_it() -> None:
     harness.respond(HistoryReadResult(E.NONE, 0, found=HistoryPosition(2)))
     assert OutboxEntry.HISTORY_STARTS in harness.outbox.changed
     assert harness.history_reads.proposals() == [StartProposal(TP.topic_id, 0, 3, 2)]
-    harness.says(replace(harness.state, log_start_floor=2))
+    harness.apply_state(replace(harness.state, log_start_floor=2))
     assert harness.history_reads.proposals() == []
 
 
 def test_a_log_start_above_the_handover_offset_ends_history_reads() -> None:
     harness = HistoryRequest()
     harness.append(5)
-    harness.replicated()
+    harness.replicate_to_log_end()
     harness.replica.log.raise_start(8)
     assert harness.replica.local_log_start_offset == 0, "it begins at 8 for everybody"
     harness.history_reads.retain(harness.replica)
@@ -154,7 +154,7 @@ def test_a_log_start_above_the_handover_offset_ends_history_reads() -> None:
 def test_a_log_with_later_appends_below_the_handover_offset_is_no_history_replica() -> None:
     """After an unclean election of an incomplete replica: new records must not be deleted together with old ones."""
     harness = HistoryRequest()
-    harness.says(replace(harness.state, handover_offset=20, leader_epoch=4, handover_epoch=4))
+    harness.apply_state(replace(harness.state, handover_offset=20, leader_epoch=4, handover_epoch=4))
     assert not harness.replica.is_contiguous and harness.replica.local_log_start_offset == 0
     harness.history_reads.propose_log_start(harness.replica, 3)
     assert harness.history_reads.proposals() == []

@@ -9,11 +9,11 @@ from tests.simulation.disk import SimDisk
 from tests.unit.replication.test_relocations import TP, A, Harness
 
 
-def shortened() -> SimDisk:
+def disk_with_shortened_log() -> SimDisk:
     """A directory whose log ends below its checkpointed high watermark."""
     harness = Harness(SimDisk())
     harness.append(20)
-    harness.settle()
+    harness.run_until_idle()
     harness.replica.core.high_watermark = 20
     harness.replica_manager.replica_opening.checkpoint()
     harness.replica.log.close()
@@ -23,14 +23,14 @@ def shortened() -> SimDisk:
 
 def test_a_short_log_is_reported_before_the_registration() -> None:
     reported: list[str] = []
-    harness = Harness(shortened(), lost=reported.append)
+    harness = Harness(disk_with_shortened_log(), lost=reported.append)
     assert len(reported) == 1 and "below its high watermark 20" in reported[0]
     assert harness.replica.log.end_offset < 20
 
 
 def test_a_short_log_that_is_opened_after_the_registration_stays_closed() -> None:
-    story = Harness(shortened().killed()).disk.story
-    disk, reported = shortened().killed(), list[str]()
+    story = Harness(disk_with_shortened_log().killed()).disk.story
+    disk, reported = disk_with_shortened_log().killed(), list[str]()
     disk.fail_at = {
         1 + next(i for i, step in enumerate(story) if step.startswith("truncate")): DiskFull("no space left")
     }

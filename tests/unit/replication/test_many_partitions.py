@@ -21,14 +21,14 @@ LED = PartitionState((1,), (ReplicaIncarnation(1, 11),), 1, 11)
 def test_the_topic_id_of_a_directory_survives_a_power_cut_after_the_first_flush() -> None:
     harness = Harness(SimDisk(), configs={"flush.messages": "1"})
     harness.append()
-    harness.settle()
+    harness.run_until_idle()
     assert harness.replica.log.flushing.acknowledgeable_end == 1
     for seed in range(20):
         found = harness.disk.power_cut(random.Random(seed))
         assert checkpoints.read_partition_metadata(found, A / "t-0") == TP.topic_id
 
 
-def created(count: int) -> list[MetadataRecord]:
+def topic_records(count: int) -> list[MetadataRecord]:
     return [
         TopicCreated(MANY, "m", count, {}, 1),
         *(PartitionChanged(MANY, i, LED) for i in range(count)),
@@ -36,34 +36,34 @@ def created(count: int) -> list[MetadataRecord]:
     ]
 
 
-def applied(harness: Harness, records: list[MetadataRecord]) -> None:
+def apply_records(harness: Harness, records: list[MetadataRecord]) -> None:
     for record in records:
         harness.image.apply(record)
     harness.replica_manager.apply(harness.image, records, harness.now)
 
 
-def counted(harness: Harness) -> dict[Path, int]:
+def count_logs_per_directory(harness: Harness) -> dict[Path, int]:
     return dict(Counter(r.log.folder.parent for r in harness.replica_manager.hosted.values()))
 
 
 def test_the_replicas_of_each_directory_are_counted() -> None:
     harness = Harness(SimDisk())
-    applied(harness, created(9))
+    apply_records(harness, topic_records(9))
     dirs = harness.replica_manager.log_dirs
-    assert {d.path: d.replica_count for d in dirs.all} == counted(harness) == {A: 5, B: 5}
+    assert {d.path: d.replica_count for d in dirs.all} == count_logs_per_directory(harness) == {A: 5, B: 5}
     assert harness.request(B) is ErrorCode.NONE
-    harness.settle()
-    assert {d.path: d.replica_count for d in dirs.all} == counted(harness) == {A: 4, B: 6}
-    applied(harness, [TopicDeleted(MANY, "m", 2)])
+    harness.run_until_idle()
+    assert {d.path: d.replica_count for d in dirs.all} == count_logs_per_directory(harness) == {A: 4, B: 6}
+    apply_records(harness, [TopicDeleted(MANY, "m", 2)])
     assert {d.path: d.replica_count for d in dirs.all} == {A: 0, B: 1}
-    assert counted(harness) == {B: 1}
+    assert count_logs_per_directory(harness) == {B: 1}
 
 
 def test_many_new_partitions_are_opened_in_batches() -> None:
     harness = Harness(SimDisk())
     harness.replica_manager.pending_openings.per_iteration = 10
     harness.replica_manager.open_pending(harness.now)
-    applied(harness, created(25))
+    apply_records(harness, topic_records(25))
     assert len(harness.replica_manager.hosted) == 1 + 10, "the loop stood still for all of them"
     assert harness.replica_manager.open_pending(harness.now), "nobody asks for the rest"
     iterations = 0
@@ -78,19 +78,19 @@ def test_pending_openings_follow_the_current_metadata_log() -> None:
     harness = Harness(SimDisk())
     harness.replica_manager.pending_openings.per_iteration = 1
     harness.replica_manager.open_pending(harness.now)
-    applied(harness, created(3))
+    apply_records(harness, topic_records(3))
     elsewhere = PartitionState((2,), (ReplicaIncarnation(2, 12),), 2, 12, 1, 1)
     theirs = PartitionState((2, 1), (ReplicaIncarnation(2, 12),), 2, 12, 1, 1)
-    applied(harness, [PartitionChanged(MANY, 1, elsewhere), PartitionChanged(MANY, 2, theirs)])
+    apply_records(harness, [PartitionChanged(MANY, 1, elsewhere), PartitionChanged(MANY, 2, theirs)])
     while harness.replica_manager.open_pending(harness.now):
         pass
     assert {tp.partition for tp in harness.replica_manager.hosted if tp.topic_id == MANY} == {0, 2}
     assert not harness.replica_manager.hosted[TopicPartition(MANY, 2)].leads
-    applied(harness, [TopicDeleted(MANY, "m", 2)])
-    applied(
+    apply_records(harness, [TopicDeleted(MANY, "m", 2)])
+    apply_records(
         harness, [TopicCreated(UUID(int=9), "n", 2, {}, 1), *(PartitionChanged(UUID(int=9), i, LED) for i in range(2))]
     )
-    applied(harness, [TopicDeleted(UUID(int=9), "n", 2)])
+    apply_records(harness, [TopicDeleted(UUID(int=9), "n", 2)])
     while harness.replica_manager.open_pending(harness.now):
         pass
     assert {tp.topic_id for tp in harness.replica_manager.hosted} == {harness.replica.tp.topic_id}

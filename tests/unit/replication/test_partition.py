@@ -34,12 +34,12 @@ class Leader:
     def __init__(self, min_insync: int = 1) -> None:
         self.machine = Partition(1, TopicPartition(UUID(int=7), 0), LAG_MS)
         self.min_insync, self.ms, self.end = min_insync, 10_000, 0
-        self.accepted(ISR_MEMBERS)
+        self.accept_isr(ISR_MEMBERS)
 
     def effects_of(self, event: Event) -> list[object]:
         return list(self.machine.handle(event, Now(self.ms, 0)))
 
-    def accepted(self, isr: tuple[ReplicaIncarnation, ...]) -> list[object]:
+    def accept_isr(self, isr: tuple[ReplicaIncarnation, ...]) -> list[object]:
         epoch = self.machine.state.partition_epoch + 1 if self.machine.state is not None else 0
         state = PartitionState((1, 2, 3), isr, 1, 11, 5, epoch)
         return self.effects_of(PartitionStateChanged(state, True, self.min_insync, self.end, 0))
@@ -48,72 +48,72 @@ class Leader:
         self.end += count
         self.effects_of(LeaderAppended(self.end))
 
-    def fetched(self, isr_member: ReplicaIncarnation, offset: int) -> list[object]:
+    def follower_fetched(self, isr_member: ReplicaIncarnation, offset: int) -> list[object]:
         return self.effects_of(FollowerFetched(isr_member, offset, 0))
 
-    def passes(self, ms: int, *following: ReplicaIncarnation) -> list[object]:
+    def advance(self, ms: int, *following: ReplicaIncarnation) -> list[object]:
         """Advance the clock by `ms`. The followers in `following` fetch everything, the third requests offset 10 again and again."""
         said: list[object] = []
         for _ in range(ms // 100):
             self.ms += 100
             for isr_member in following:
-                said += self.fetched(isr_member, self.end)
-            said += self.fetched(ISR_MEMBERS[2], 10)
+                said += self.follower_fetched(isr_member, self.end)
+            said += self.follower_fetched(ISR_MEMBERS[2], 10)
             said += self.effects_of(PartitionTick())
         return said
 
 
-def stuck(min_insync: int) -> Leader:
+def leader_with_stuck_follower(min_insync: int) -> Leader:
     """Broker 3 has 10 records of 20 and appends no more (its disk is full). It has just been removed from the ISR."""
     leader = Leader(min_insync)
     leader.appends(10)
     for isr_member in ISR_MEMBERS[1:]:
-        leader.fetched(isr_member, 10)
+        leader.follower_fetched(isr_member, 10)
     assert leader.machine.high_watermark == 10
     leader.appends(10)
-    said = leader.passes(LAG_MS + 500, ISR_MEMBERS[1])
+    said = leader.advance(LAG_MS + 500, ISR_MEMBERS[1])
     assert [e.isr for e in said if isinstance(e, ProposeIsr)] == [ISR_MEMBERS[:2]]
     assert leader.machine.high_watermark == 10
     return leader
 
 
 def test_the_high_watermark_rises_after_a_lagging_member_left_and_does_not_readmit_it() -> None:
-    leader = stuck(min_insync=2)
-    said = leader.accepted(ISR_MEMBERS[:2])
+    leader = leader_with_stuck_follower(min_insync=2)
+    said = leader.accept_isr(ISR_MEMBERS[:2])
     assert leader.machine.high_watermark == 20
-    assert not [e for e in said + leader.passes(5_000, ISR_MEMBERS[1]) if isinstance(e, ProposeIsr)]
+    assert not [e for e in said + leader.advance(5_000, ISR_MEMBERS[1]) if isinstance(e, ProposeIsr)]
 
 
 def test_a_follower_that_appends_no_records_does_not_join_the_isr() -> None:
     """Below min.insync.replicas the high watermark does not advance, and the log end of the follower without progress is equal to it."""
-    leader = stuck(min_insync=3)
-    said = leader.accepted(ISR_MEMBERS[:2])
+    leader = leader_with_stuck_follower(min_insync=3)
+    said = leader.accept_isr(ISR_MEMBERS[:2])
     assert leader.machine.high_watermark == 10
-    assert not [e for e in said + leader.passes(5_000, ISR_MEMBERS[1]) if isinstance(e, ProposeIsr)]
+    assert not [e for e in said + leader.advance(5_000, ISR_MEMBERS[1]) if isinstance(e, ProposeIsr)]
 
 
 def test_a_caught_up_follower_joins_the_isr() -> None:
-    leader = stuck(min_insync=2)
-    leader.accepted(ISR_MEMBERS[:2])
-    assert [e.isr for e in leader.fetched(ISR_MEMBERS[2], 20) if isinstance(e, ProposeIsr)] == [ISR_MEMBERS]
+    leader = leader_with_stuck_follower(min_insync=2)
+    leader.accept_isr(ISR_MEMBERS[:2])
+    assert [e.isr for e in leader.follower_fetched(ISR_MEMBERS[2], 20) if isinstance(e, ProposeIsr)] == [ISR_MEMBERS]
 
 
 def test_followers_are_current_when_all_eligible_ones_fetch_from_the_epoch_start() -> None:
     leader = Leader()
     leader.appends(10)
     for isr_member in ISR_MEMBERS[1:]:
-        leader.fetched(isr_member, 10)
+        leader.follower_fetched(isr_member, 10)
     assert leader.machine.all_followers_caught_up_to_epoch
     leader.effects_of(PartitionStateChanged(PartitionState((1, 2, 3), ISR_MEMBERS, 1, 11, 6, 9), True, 1, 10, 0))
     assert leader.machine.high_watermark == 10 and not leader.machine.all_followers_caught_up_to_epoch, (
         "all is replicated, but of this epoch they have not heard"
     )
-    leader.fetched(ISR_MEMBERS[1], 10)
-    leader.fetched(ISR_MEMBERS[2], 9)
+    leader.follower_fetched(ISR_MEMBERS[1], 10)
+    leader.follower_fetched(ISR_MEMBERS[2], 9)
     assert not leader.machine.all_followers_caught_up_to_epoch
-    leader.fetched(ISR_MEMBERS[2], 10)
+    leader.follower_fetched(ISR_MEMBERS[2], 10)
     assert leader.machine.all_followers_caught_up_to_epoch
-    leader.fetched(ReplicaIncarnation(3, 14), 10)
+    leader.follower_fetched(ReplicaIncarnation(3, 14), 10)
     assert not leader.machine.all_followers_caught_up_to_epoch, "another life than the one that may lead"
     leader.effects_of(PartitionStateChanged(PartitionState((1, 2, 3), ISR_MEMBERS[:1], 1, 11, 7, 10), True, 1, 10, 0))
     assert leader.machine.all_followers_caught_up_to_epoch, "nobody else may lead"
@@ -123,22 +123,22 @@ def test_an_observer_does_not_count_and_its_fetches_are_not_stored() -> None:
     leader = Leader(min_insync=2)
     observer = ReplicaIncarnation(4, 14)
 
-    def said(**more: object) -> list[object]:
+    def change_state(**more: object) -> list[object]:
         epoch = leader.machine.state.partition_epoch + 1 if leader.machine.state is not None else 0
         state = PartitionState((1, 2, 3), ISR_MEMBERS[:2], 1, 11, 5, epoch)
         return leader.effects_of(PartitionStateChanged(replace(state, **more), True, 2, leader.end, 0))  # type: ignore[arg-type]
 
-    said(observers=(4,))
+    change_state(observers=(4,))
     leader.appends(20)
-    assert leader.fetched(observer, 20) == [], "neither proposed nor counted"
+    assert leader.follower_fetched(observer, 20) == [], "neither proposed nor counted"
     assert leader.machine.high_watermark == 0
-    leader.fetched(ISR_MEMBERS[1], 20)
+    leader.follower_fetched(ISR_MEMBERS[1], 20)
     leader.appends(5)
-    leader.fetched(ISR_MEMBERS[1], 25)
+    leader.follower_fetched(ISR_MEMBERS[1], 25)
     assert leader.machine.high_watermark == 25, "nobody waits for an observer"
-    leader.fetched(observer, 25)
-    assert not [e for e in said(replicas=(4, 1, 2, 3), adding=(4,)) if isinstance(e, ProposeIsr)]
-    (proposed,) = [e for e in leader.fetched(observer, 25) if isinstance(e, ProposeIsr)]
+    leader.follower_fetched(observer, 25)
+    assert not [e for e in change_state(replicas=(4, 1, 2, 3), adding=(4,)) if isinstance(e, ProposeIsr)]
+    (proposed,) = [e for e in leader.follower_fetched(observer, 25) if isinstance(e, ProposeIsr)]
     assert observer in proposed.isr
 
 
@@ -195,12 +195,12 @@ def test_a_history_replica_fetches_only_after_it_becomes_a_replica() -> None:
     assert [type(e) for e in machine.handle(PartitionStateChanged(back, False, 1, 100, 0), now)] == [Follow]
 
 
-def late(leader: Leader, ms: int, start: int = 5, leader_start: int = 0) -> tuple[ReplicaIncarnation, ...]:
+def replicas_to_reset(leader: Leader, ms: int, start: int = 5, leader_start: int = 0) -> tuple[ReplicaIncarnation, ...]:
     """The replicas to reset, after broker 3 has been at the log end for `ms` with a log that starts at `start`."""
     leader.effects_of(LogStartRaised(leader_start))
     for _ in range(ms // 100):
         leader.ms += 100
-        leader.fetched(ISR_MEMBERS[1], leader.end)
+        leader.follower_fetched(ISR_MEMBERS[1], leader.end)
         leader.effects_of(FollowerFetched(ISR_MEMBERS[2], leader.end, start))
         leader.effects_of(PartitionTick())
     return leader.machine.followers_to_reset
@@ -210,14 +210,14 @@ def put_out() -> Leader:
     leader = Leader()
     leader.machine.late_ms_max = 3_000
     leader.appends(10)
-    leader.accepted(ISR_MEMBERS[:2])
+    leader.accept_isr(ISR_MEMBERS[:2])
     return leader
 
 
 def test_a_late_replica_is_reset_after_retention_had_time_to_run() -> None:
     leader = put_out()
-    assert late(leader, 3_100) == (), "since 3,000 ms: the first fetch was after 100 ms"
-    assert late(leader, 100) == (ISR_MEMBERS[2],)
+    assert replicas_to_reset(leader, 3_100) == (), "since 3,000 ms: the first fetch was after 100 ms"
+    assert replicas_to_reset(leader, 100) == (ISR_MEMBERS[2],)
     leader.effects_of(
         PartitionStateChanged(PartitionState((1, 2, 3), ISR_MEMBERS[:2], 1, 11, 6, 9), True, 1, leader.end, 0)
     )
@@ -226,27 +226,29 @@ def test_a_late_replica_is_reset_after_retention_had_time_to_run() -> None:
 
 def test_a_replica_is_not_reset_after_retention_or_while_it_lags() -> None:
     leader = put_out()
-    assert late(leader, 2_900) == ()
+    assert replicas_to_reset(leader, 2_900) == ()
     said = leader.effects_of(LogStartRaised(5)) + leader.effects_of(FollowerFetched(ISR_MEMBERS[2], leader.end, 5))
     assert [e.isr for e in said if isinstance(e, ProposeIsr)] == [ISR_MEMBERS], "it comes in by itself"
     leader = put_out()
-    assert late(leader, 2_900) == ()
+    assert replicas_to_reset(leader, 2_900) == ()
     leader.appends(1)
     leader.machine.handle(FollowerFetched(ISR_MEMBERS[2], 3, 5), Now(leader.ms, 0))
     leader.effects_of(PartitionTick())
-    assert late(leader, 2_900) == (), "from when it was in step again"
+    assert replicas_to_reset(leader, 2_900) == (), "from when it was in step again"
     leader = put_out()
-    assert late(leader, 10_000, start=0) == (), "it is complete, and the controller has not decided about it yet"
+    assert replicas_to_reset(leader, 10_000, start=0) == (), (
+        "it is complete, and the controller has not decided about it yet"
+    )
     leader = put_out()
-    leader.accepted(ISR_MEMBERS)
-    assert late(leader, 10_000) == (), "who is in the ISR may lead with the start that it has"
+    leader.accept_isr(ISR_MEMBERS)
+    assert replicas_to_reset(leader, 10_000) == (), "who is in the ISR may lead with the start that it has"
 
 
 def test_a_late_replica_of_a_log_without_retention_is_reset_after_the_lag() -> None:
     leader = put_out()
     leader.machine.late_ms_max, leader.machine.retention_deletes = 10 * LAG_MS, False
-    assert late(leader, LAG_MS + 100) == ()
-    assert late(leader, 100) == (ISR_MEMBERS[2],)
+    assert replicas_to_reset(leader, LAG_MS + 100) == ()
+    assert replicas_to_reset(leader, 100) == (ISR_MEMBERS[2],)
 
 
 def test_the_low_watermark_covers_all_eligible_leaders() -> None:
@@ -261,7 +263,7 @@ def test_the_low_watermark_covers_all_eligible_leaders() -> None:
     assert leader.machine.low_watermark == 6
     assert leader.effects_of(FollowerFetched(ISR_MEMBERS[2], 10, 6)) == [], "reported one time"
     leader.effects_of(LogStartRaised(8))
-    leader.accepted(ISR_MEMBERS[:2])
+    leader.accept_isr(ISR_MEMBERS[:2])
     said = leader.effects_of(FollowerFetched(ISR_MEMBERS[2], 10, 6))
     assert not [e for e in said if isinstance(e, ProposeIsr)], "it has not let go what the others have"
     assert [e.isr for e in leader.effects_of(FollowerFetched(ISR_MEMBERS[2], 10, 8)) if isinstance(e, ProposeIsr)] == [
@@ -277,7 +279,7 @@ def test_the_low_watermark_is_unknown_until_the_present_incarnation_of_each_memb
     leader.effects_of(LogStartRaised(6))
     assert leader.machine.low_watermark == 4
     restarted = ReplicaIncarnation(3, 14)
-    leader.accepted((*ISR_MEMBERS[:2], restarted))
+    leader.accept_isr((*ISR_MEMBERS[:2], restarted))
     assert leader.machine.low_watermark == -1, "its former incarnation has fetched"
     leader.effects_of(FollowerFetched(restarted, 10, 5))
     assert leader.machine.low_watermark == 4
@@ -288,8 +290,10 @@ def test_the_low_watermark_is_unknown_until_the_present_incarnation_of_each_memb
 
 def test_only_log_starts_that_keep_a_replica_out_of_the_isr_are_late() -> None:
     leader = put_out()
-    assert late(leader, 100) == () and leader.machine.late_starts == [5], "broker 2 is in sync and has another start"
-    leader.accepted(ISR_MEMBERS)
+    assert replicas_to_reset(leader, 100) == () and leader.machine.late_starts == [5], (
+        "broker 2 is in sync and has another start"
+    )
+    leader.accept_isr(ISR_MEMBERS)
     leader.effects_of(PartitionTick())
     assert leader.machine.late_starts == []
 
@@ -314,7 +318,7 @@ def test_other_replicas_are_those_of_the_assignment_and_of_the_isr() -> None:
 def test_a_member_is_unresponsive_when_it_has_not_fetched_for_longer_than_the_limit() -> None:
     leader = Leader()
     leader.ms += 100
-    leader.fetched(ISR_MEMBERS[1], 0)
+    leader.follower_fetched(ISR_MEMBERS[1], 0)
 
     def unresponsive(ms: int, longest_ms: int | None = None) -> list[int]:
         return leader.machine.unresponsive_followers(Now(leader.ms + ms, 0), longest_ms)
@@ -333,18 +337,18 @@ def test_the_latest_offset_is_returned_from_the_start_offset_of_the_epoch_on() -
     assert (leader.machine.high_watermark, leader.machine.epoch_start) == (0, 10)
     assert not leader.machine.serves_latest
     for isr_member in ISR_MEMBERS[1:]:
-        leader.fetched(isr_member, 10)
+        leader.follower_fetched(isr_member, 10)
     assert leader.machine.high_watermark == 10 and leader.machine.serves_latest
 
 
 def test_a_proposed_member_counts_until_the_proposal_is_decided() -> None:
-    leader = stuck(min_insync=2)
-    leader.accepted(ISR_MEMBERS[:2])
+    leader = leader_with_stuck_follower(min_insync=2)
+    leader.accept_isr(ISR_MEMBERS[:2])
     assert leader.machine.maximal_isr() == {*ISR_MEMBERS[:2]}
-    leader.fetched(ISR_MEMBERS[2], 20)
+    leader.follower_fetched(ISR_MEMBERS[2], 20)
     assert leader.machine.maximal_isr() == {*ISR_MEMBERS}
     leader.appends(10)
-    leader.fetched(ISR_MEMBERS[1], 30)
+    leader.follower_fetched(ISR_MEMBERS[1], 30)
     assert leader.machine.high_watermark == 20, "broker 3 may be in the ISR already"
 
 

@@ -50,7 +50,7 @@ class CountingNeeds(dict[str, int]):
         return super().__getitem__(key)
 
 
-def needing(purgatory: Purgatory, value: int) -> tuple[Promise, CountingNeeds]:
+def promise_with_needs(purgatory: Purgatory, value: int) -> tuple[Promise, CountingNeeds]:
     promise, needs = Promise(), CountingNeeds(a=value)
     promise.waiter.needs = needs
     purgatory.add(promise.waiter, 1_000)
@@ -61,7 +61,7 @@ def needing(purgatory: Purgatory, value: int) -> tuple[Promise, CountingNeeds]:
 def test_growth_below_every_needed_size_checks_no_operation() -> None:
     """A thousand connections whose fetches wait for a gigabyte must not slow the appends of others down."""
     purgatory = Purgatory()
-    waiting = [needing(purgatory, 100 + i) for i in range(50)]
+    waiting = [promise_with_needs(purgatory, 100 + i) for i in range(50)]
     for grown in range(100):
         purgatory.check("a", grown)
     assert sum(needs.uses for _, needs in waiting) == 0
@@ -73,7 +73,7 @@ def test_growth_below_every_needed_size_checks_no_operation() -> None:
         needs.uses = 0
     purgatory.check("a", 101)
     assert sum(needs.uses for _, needs in waiting) == 0, "the next need is 102"
-    late, _ = needing(purgatory, 50)
+    late, _ = promise_with_needs(purgatory, 50)
     late.ready = True
     purgatory.check("a", 60)
     assert late.ended == [False], "a later operation may need less"
@@ -83,7 +83,7 @@ def test_growth_below_every_needed_size_checks_no_operation() -> None:
 
 def test_an_incomplete_check_updates_the_needed_size() -> None:
     purgatory = Purgatory()
-    promise, _ = needing(purgatory, 10)
+    promise, _ = promise_with_needs(purgatory, 10)
     purgatory.check("a", 10)
     promise.waiter.needs = None
     purgatory.check("a", 11)

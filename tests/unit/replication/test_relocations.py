@@ -27,7 +27,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
 from tests.simulation.disk import Crashed, SimDisk
 from tests.unit.replication.hooks import RecordingHooks
-from tests.unit.storage.test_log import everything
+from tests.unit.storage.test_log import read_all
 
 A, B = Path("/disk-a"), Path("/disk-b")
 TP = TopicPartition(UUID(int=7), 0)
@@ -107,7 +107,7 @@ class Harness:
             self.replica.log.append(data, records.check(data), 0, self.now)
             self.replica_manager.on_appended(self.replica, self.now)
 
-    def work(self) -> None:
+    def run_iteration(self) -> None:
         """One iteration of the loop and the work of the other threads."""
         self.relocations.tick(self.now)
         self.log_maintenance.commit(self.now)
@@ -120,27 +120,27 @@ class Harness:
                 error = e
             done(error)
 
-    def settle(self, busy: Callable[[], object] = lambda: None) -> None:
+    def run_until_idle(self, busy: Callable[[], object] = lambda: None) -> None:
         for _ in range(200):
             if not self.relocations.under_way and not self.jobs and not self.replica_manager.unflushed:
                 return
             busy()
-            self.work()
+            self.run_iteration()
         raise AssertionError(f"never done: {self.relocations.under_way}")
 
     def values(self) -> list[bytes]:
-        return [r.value or b"" for r in everything(self.replica.log)]
+        return [r.value or b"" for r in read_all(self.replica.log)]
 
     def folders(self) -> list[Path]:
         return sorted(f for f in self.disk.folders if f.parent in (A, B))
 
 
-def filled(**configs: str) -> Harness:
+def harness_with_records(**configs: str) -> Harness:
     harness = Harness(
         SimDisk(), configs={"segment.bytes": "400", **{k.replace("_", "."): v for k, v in configs.items()}}
     )
     harness.append(20)
-    harness.settle()
+    harness.run_until_idle()
     return harness
 
 
@@ -149,7 +149,7 @@ def numbers(count: int) -> list[bytes]:
 
 
 def test_a_replica_moves_between_directories_during_appends() -> None:
-    harness = filled()
+    harness = harness_with_records()
     assert harness.replica.log.folder == A / "t-0"
     region = harness.replica.log.read(0, 1 << 20, 20).regions[0]
     assert harness.request(B) is ErrorCode.NONE and harness.request(B) is ErrorCode.NONE
@@ -160,7 +160,7 @@ def test_a_replica_moves_between_directories_during_appends() -> None:
             harness.append(3)
             left[0] -= 1
 
-    harness.settle(write)
+    harness.run_until_idle(write)
     assert harness.replica.log.folder == B / "t-0" and harness.folders() == [B / "t-0"]
     end = harness.replica.log.end_offset
     assert end > 20 and harness.values() == numbers(end) and harness.replica.core.high_watermark == end
@@ -173,7 +173,7 @@ def test_a_replica_moves_between_directories_during_appends() -> None:
 
 
 def test_a_busy_log_with_flushed_acknowledgements_moves_too() -> None:
-    harness = filled(flush_messages="1")
+    harness = harness_with_records(flush_messages="1")
     harness.request(B)
     left = [100]
 
@@ -186,27 +186,27 @@ def test_a_busy_log_with_flushed_acknowledgements_moves_too() -> None:
         if not harness.relocations.under_way:
             break
         write()
-        harness.work()
+        harness.run_iteration()
     assert not harness.relocations.under_way
-    harness.settle()
+    harness.run_until_idle()
     assert harness.replica.log.flushing.acknowledgeable_end == harness.replica.log.end_offset
     assert harness.values() == numbers(harness.replica.log.end_offset)
 
 
 def test_a_relocation_can_be_cancelled_or_redirected() -> None:
-    harness = filled()
+    harness = harness_with_records()
     harness.request(B)
     harness.relocations.tick(harness.now)
     assert harness.jobs, "a job is under way"
     assert harness.request(A) is ErrorCode.REPLICA_NOT_AVAILABLE, "for the moment"
-    harness.work()
+    harness.run_iteration()
     assert harness.request(A) is ErrorCode.NONE
-    harness.settle()
+    harness.run_until_idle()
     assert harness.folders() == [A / "t-0"] and not harness.replica.moving and harness.values() == numbers(20)
 
 
 def test_invalid_relocations_have_kafkas_errors() -> None:
-    harness = filled()
+    harness = harness_with_records()
     assert harness.request(Path("/elsewhere")) is ErrorCode.LOG_DIR_NOT_FOUND
     assert harness.relocations.request("none", 0, str(B), harness.now) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert harness.relocations.request("t", 9, str(B), harness.now) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -215,62 +215,62 @@ def test_invalid_relocations_have_kafkas_errors() -> None:
 
 
 def test_a_truncation_of_the_current_log_truncates_the_future_log() -> None:
-    harness = filled()
+    harness = harness_with_records()
     harness.request(B)
-    harness.work()
+    harness.run_iteration()
     move = harness.relocations.under_way[TP]
     assert move.future.end_offset == 5, "one segment at a time"
     for _ in range(3):
-        harness.work()
+        harness.run_iteration()
     harness.replica.log.truncate_to(3)
     data = bytearray(records.build([Record(0, 2_000_000, b"k", b"another")]))
     harness.replica.log.append(data, records.check(data), 5, harness.now)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.values() == [b"0", b"1", b"2", b"another"] and harness.replica.log.last_epoch == 5
     assert harness.replica.log.folder.parent == B
 
 
 def test_a_log_start_above_the_end_of_the_future_log_resets_the_future_log() -> None:
-    harness = filled()
+    harness = harness_with_records()
     harness.request(B)
-    harness.work()
+    harness.run_iteration()
     harness.replica.log.raise_start(13)
-    harness.settle()
+    harness.run_until_idle()
     log = harness.replica.log
     assert (log.folder.parent, log.start_offset, log.end_offset) == (B, 13, 20)
     assert harness.values() == numbers(20)[13:]
 
 
 def test_a_relocation_discards_a_running_compaction_and_prevents_new_ones() -> None:
-    harness = filled(cleanup_policy="compact", min_cleanable_dirty_ratio="0")
+    harness = harness_with_records(cleanup_policy="compact", min_cleanable_dirty_ratio="0")
     harness.log_maintenance.compact(harness.now)
     assert harness.jobs
     harness.request(B)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.values() == numbers(20), "nothing was thinned while it moved"
     harness.log_maintenance.compact(harness.now)
-    harness.work()
-    harness.work()
+    harness.run_iteration()
+    harness.run_iteration()
     assert len(harness.values()) < 20
 
 
 def test_a_producers_sequences_move_with_its_records() -> None:
-    harness = filled()
+    harness = harness_with_records()
     data = bytearray(records.build([Record(0, 1, b"k", b"20")], producer_id=9, producer_epoch=0, base_sequence=0))
     harness.replica.log.append(data, records.check(data), 0, harness.now)
     harness.append(9)
     harness.replica.log.raise_start(25)  # the batch is deleted, its sequence is known
     known = harness.replica.log.producers.to_json()
     harness.request(B)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.replica.log.producers.to_json() == known != []
 
 
 def test_a_full_target_directory_ends_the_relocation_and_frees_its_space() -> None:
-    harness = filled()
+    harness = harness_with_records()
     harness.disk.bytes_max = harness.disk.used() + 500
     harness.request(B)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.folders() == [A / "t-0"] and not harness.replica.moving and not harness.replica.flush_suspended
     harness.append(3)
     assert harness.values() == numbers(23)
@@ -278,11 +278,11 @@ def test_a_full_target_directory_ends_the_relocation_and_frees_its_space() -> No
 
 @pytest.mark.parametrize("failing", [A, B])
 def test_a_directory_failure_during_a_relocation_affects_only_its_replicas(failing: Path) -> None:
-    harness = filled()
+    harness = harness_with_records()
     harness.request(B)
-    harness.work()
+    harness.run_iteration()
     harness.disk.broken.add(failing)
-    harness.settle()
+    harness.run_until_idle()
     failed = [d.path for d in harness.replica_manager.log_dirs.all if d.failed]
     assert failed == [failing]
     assert (TP in harness.replica_manager.offline()) == (failing == A)
@@ -291,13 +291,13 @@ def test_a_directory_failure_during_a_relocation_affects_only_its_replicas(faili
 
 
 def test_a_topic_deleted_during_a_relocation_leaves_no_files() -> None:
-    harness = filled()
+    harness = harness_with_records()
     harness.request(B)
-    harness.work()
+    harness.run_iteration()
     record = TopicDeleted(TP.topic_id, "t", 2)
     harness.image.apply(record)
     harness.replica_manager.apply(harness.image, [record], harness.now)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.folders() == []
 
 
@@ -312,13 +312,13 @@ def test_the_longest_topic_name_can_be_relocated_and_deleted() -> None:
     folder = future_name(LONGEST, TP)
     assert len(folder) <= 255 and future_of(folder) == TP and future_of(f"{LONGEST}-0") is None
     harness.request(B)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.replica.log.folder == B / f"{LONGEST}-0" and len(harness.values()) == 3
     names = [word for step in harness.disk.story if step.startswith("rename") for word in step.split()]
     assert max(map(len, names)) <= 255
 
 
-def story(disk: SimDisk) -> tuple[Harness, list[int]]:
+def run_relocation_during_writes(disk: SimDisk) -> tuple[Harness, list[int]]:
     """A relocation during writes. Returns the harness and the acknowledged end offsets, each after its flush."""
     harness = Harness(disk, configs={"segment.bytes": "400", "flush.messages": "1"})
     sure: list[int] = []
@@ -329,24 +329,24 @@ def story(disk: SimDisk) -> tuple[Harness, list[int]]:
 
     for _ in range(7):
         write()
-    harness.settle()
+    harness.run_until_idle()
     disk.story.append("asked")
     harness.request(B)
     for _ in range(40):
         if not harness.relocations.under_way:
             break
         write()
-        harness.work()
+        harness.run_iteration()
         sure.append(harness.replica.log.flushing.acknowledgeable_end)
     for _ in range(3):
         write()
-        harness.settle()
+        harness.run_until_idle()
     return harness, sure
 
 
 def test_a_crash_at_any_step_of_a_relocation_loses_nothing_and_it_continues() -> None:
     whole = SimDisk()
-    harness, sure = story(whole)
+    harness, sure = run_relocation_during_writes(whole)
     assert (
         harness.folders() == [B / "t-0"]
         and harness.values() == numbers(harness.replica.log.end_offset)
@@ -370,7 +370,7 @@ def test_a_crash_at_any_step_of_a_relocation_loses_nothing_and_it_continues() ->
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Harness, "append", append)
                 with pytest.raises(Crashed):
-                    story(disk)
+                    run_relocation_during_writes(disk)
             written = lived[0].replica.log.end_offset
             left = disk.killed() if cut is None else disk.power_cut(cut)
             # As at a start: a future replica that is not renamed yet is no loss.
@@ -382,7 +382,7 @@ def test_a_crash_at_any_step_of_a_relocation_loses_nothing_and_it_continues() ->
             assert len(found) >= least, f"{step} {cut is not None} {disk.story[-3:]}"
             again.append(2)
             again.request(B)
-            again.settle()
+            again.run_until_idle()
             assert again.values() == numbers(len(found) + 2)
             assert [f for f in again.folders() if not f.name.endswith("-stray")] == [B / "t-0"], (
                 f"{step} {disk.story[-1]}"
@@ -406,7 +406,7 @@ def test_a_relocated_tail_keeps_its_initial_state() -> None:
     observer_bootstrap.begin(harness.replica.log, snapshot, harness.now)
     harness.append(5)
     harness.request(B)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.replica.log.folder == B / "t-0" and harness.replica.log.start_offset == 4
     again = Harness(harness.disk.killed(), at=B)
     assert again.replica.log.producers.open == {7: 3} and again.values() == [b"%d" % i for i in range(4, 9)]

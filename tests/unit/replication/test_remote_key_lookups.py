@@ -16,7 +16,7 @@ from brokerd.replication import remote_key_lookups
 from brokerd.replication.remote_key_lookups import MARGIN_MS, RemoteKeyLookups
 from brokerd.wire import versioned
 from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
-from tests.unit.remote.test_lineage import finished
+from tests.unit.remote.test_lineage import finished_segment
 from tests.unit.replication.test_bootstrap import Leader
 
 LOCAL_START = 8
@@ -29,11 +29,11 @@ class Scene(Leader):
         super().__init__()
         self.requests: list[tuple[Mapping[str, Any], int, Callable[[HelperError, Any], None]]] = []
         self.append(LOCAL_START + 2)
-        self.replicated()
+        self.replicate_to_log_end()
         self.replica.log.raise_start(LOCAL_START)
         self.replica.remote = self.view = RemoteView()
         self.view.loaded = True
-        segments = [finished(0, 3, (1, 0)), finished(3, 6, (1, 3)), finished(6, 9, (1, 6))]
+        segments = [finished_segment(0, 3, (1, 0)), finished_segment(3, 6, (1, 3)), finished_segment(6, 9, (1, 6))]
         self.view.chain = Chain(tuple(replace(s, key_index_bytes=50, key_index_seed=9) for s in segments))
         self.lookups = RemoteKeyLookups(
             lambda operation, fields, timeout_ms, done: self.requests.append((fields, timeout_ms, done)),

@@ -14,7 +14,7 @@ from brokerd.remote.view import FollowerView
 from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 from tests.simulation.disk import SimDisk
-from tests.unit.remote.test_lineage import finished
+from tests.unit.remote.test_lineage import finished_segment
 from tests.unit.replication.test_relocations import Harness
 
 
@@ -80,9 +80,9 @@ def test_the_start_over_both_tiers_is_reported_when_the_remote_records_reach_the
     replica = handed_over(handover_offset=-1)
     replica.remote = view = FollowerView()
     assert replica.remote_start_offset == -1
-    view.loaded, view.chain = True, Chain((finished(2, 4),))
+    view.loaded, view.chain = True, Chain((finished_segment(2, 4),))
     assert replica.remote_start_offset == -1 and replica.reads_remote
-    view.chain = Chain((finished(2, 6),))
+    view.chain = Chain((finished_segment(2, 6),))
     assert (replica.remote_start_offset, replica.start_offset) == (2, 2)
 
 

@@ -11,7 +11,7 @@ from tests.simulation.disk import SimDisk
 from tests.unit.replication.test_relocations import TP, Harness
 
 
-def changed(harness: Harness, state: PartitionState) -> None:
+def change_state(harness: Harness, state: PartitionState) -> None:
     record = PartitionChanged(TP.topic_id, 0, replace(state, partition_epoch=harness.partition_epoch + 1))
     harness.image.apply(record)
     harness.replica_manager.apply(harness.image, [record], harness.now)
@@ -36,16 +36,16 @@ FOLLOWER = replace(
 def test_coordinators_and_fetchers_learn_of_a_changed_leader() -> None:
     harness = SingleLeader(SimDisk())
     assert harness.hooks.leadership == [("t", 0, 0)] and not harness.hooks.followed
-    changed(harness, FOLLOWER)
+    change_state(harness, FOLLOWER)
     assert harness.hooks.leadership[1:] == [("t", 0, None)]
     assert harness.hooks.followed == {TP: (2, 1)}
-    changed(harness, replace(FOLLOWER, replicas=(2,)))
+    change_state(harness, replace(FOLLOWER, replicas=(2,)))
     assert not harness.hooks.followed and TP not in harness.replica_manager.hosted
 
 
 def test_a_failed_replica_is_not_fetched_and_its_error_is_reported() -> None:
     harness = SingleLeader(SimDisk())
-    changed(harness, FOLLOWER)
+    change_state(harness, FOLLOWER)
     harness.replica_manager.fail(harness.replica, DiskFailed("Input/output error"))
     assert not harness.hooks.followed and harness.hooks.io_errors == 1
     assert harness.replica_manager.offline() == {TP}

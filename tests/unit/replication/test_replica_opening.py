@@ -12,7 +12,7 @@ from tests.simulation.disk import SimDisk
 from tests.unit.replication.test_relocations import TP, A, Harness
 
 
-def committed() -> Harness:
+def harness_with_committed_records() -> Harness:
     """Ten flushed records, all below the checkpointed high watermark."""
     harness = Harness(SimDisk())
     harness.append(10)
@@ -22,7 +22,7 @@ def committed() -> Harness:
 
 
 def test_the_high_watermark_is_the_checkpointed_one_and_at_most_the_log_end() -> None:
-    harness = committed()
+    harness = harness_with_committed_records()
     again = Harness(harness.disk.power_cut(random.Random(1)))
     assert again.replica.core.high_watermark == again.replica.log.end_offset == 10
     assert not again.replica_manager.damage_reports.reports()
@@ -30,7 +30,7 @@ def test_the_high_watermark_is_the_checkpointed_one_and_at_most_the_log_end() ->
 
 def test_a_start_keeps_the_checkpoint_until_the_metadata_is_loaded() -> None:
     """A broker that waited for ZooKeeper longer than the interval of checkpoints replaced them by empty ones, and did not see what it had lost."""
-    harness = committed()
+    harness = harness_with_committed_records()
     harness.replica.log.truncate_to(4)
     harness.replica.log.flush()
     disk, lost = harness.disk.killed(), []
@@ -42,7 +42,7 @@ def test_a_start_keeps_the_checkpoint_until_the_metadata_is_loaded() -> None:
 
 
 def test_a_replica_that_cannot_be_opened_keeps_its_checkpoint() -> None:
-    harness = committed()
+    harness = harness_with_committed_records()
     opening = harness.replica_manager.replica_opening
     del harness.replica_manager.hosted[TP]
     opening.checkpoint()
@@ -53,7 +53,7 @@ def test_a_replica_that_cannot_be_opened_keeps_its_checkpoint() -> None:
 
 
 def test_a_log_below_its_high_watermark_is_reported_as_lost() -> None:
-    harness = committed()
+    harness = harness_with_committed_records()
     harness.replica.log.truncate_to(4)
     harness.replica.log.flush()
     lost: list[str] = []
@@ -64,7 +64,7 @@ def test_a_log_below_its_high_watermark_is_reported_as_lost() -> None:
 
 
 def test_a_directory_that_is_gone_is_reported_and_fetched_again() -> None:
-    harness = committed()
+    harness = harness_with_committed_records()
     opening, replica_manager = harness.replica_manager.replica_opening, harness.replica_manager
     harness.disk.rmtree(replica_manager.hosted.pop(TP).log.folder)
     replica_manager.log_dirs.gone.add("t-0")
@@ -76,7 +76,7 @@ def test_a_directory_that_is_gone_is_reported_and_fetched_again() -> None:
 
 
 def test_a_deleted_replica_leaves_no_directory_and_no_checkpoint() -> None:
-    harness = committed()
+    harness = harness_with_committed_records()
     opening, replica = harness.replica_manager.replica_opening, harness.replica
     del harness.replica_manager.hosted[TP]
     opening.pending_deletion.append(replica)

@@ -72,44 +72,46 @@ class Log:
         own, of_all = (self.image.broker_configs.get(b, (0, {}))[1] for b in (1, -1))
         return int(own.get(name, of_all.get(name, LONG_MAX)))
 
-    def says(self, *records: MetadataRecord) -> bool:
+    def apply_records(self, *records: MetadataRecord) -> bool:
         for r in records:
             self.image.apply(r)
         return self.throttles.apply(self.image, records, 0)
 
-    def sides(self, partition: int) -> tuple[bool, bool]:
+    def throttled_sides(self, partition: int) -> tuple[bool, bool]:
         tp = TopicPartition(T, partition)
         return self.throttles.leader_bucket(tp) is not None, self.throttles.follower_bucket(tp) is not None
 
 
 def test_a_throttle_is_a_broker_rate_and_a_topic_replica_list() -> None:
     log = Log()
-    log.says(TopicCreated(T, "t", 1, {LEADERS: "0:1,0:2", FOLLOWERS: "1:1,0:2"}, 3))
-    assert (log.throttles.active, log.sides(0)) == (False, (False, False))
-    assert log.says(BrokerConfigChanged(1, 1, {LEADER_RATE: "5000", FOLLOWER_RATE: "6000"}))
+    log.apply_records(TopicCreated(T, "t", 1, {LEADERS: "0:1,0:2", FOLLOWERS: "1:1,0:2"}, 3))
+    assert (log.throttles.active, log.throttled_sides(0)) == (False, (False, False))
+    assert log.apply_records(BrokerConfigChanged(1, 1, {LEADER_RATE: "5000", FOLLOWER_RATE: "6000"}))
     assert log.throttles.active
-    assert [log.sides(i) for i in range(3)] == [(True, False), (False, True), (False, False)]
-    assert log.says(TopicConfigChanged(T, 2, {LEADERS: "*"}))
-    assert [log.sides(i) for i in range(3)] == [(True, False)] * 3
-    assert log.says(BrokerConfigChanged(1, 2, {}))
+    assert [log.throttled_sides(i) for i in range(3)] == [(True, False), (False, True), (False, False)]
+    assert log.apply_records(TopicConfigChanged(T, 2, {LEADERS: "*"}))
+    assert [log.throttled_sides(i) for i in range(3)] == [(True, False)] * 3
+    assert log.apply_records(BrokerConfigChanged(1, 2, {}))
     assert not log.throttles.active
-    log.says(TopicDeleted(T, "t", 3))
-    log.says(BrokerConfigChanged(-1, 1, {LEADER_RATE: "5000"}))
+    log.apply_records(TopicDeleted(T, "t", 3))
+    log.apply_records(BrokerConfigChanged(-1, 1, {LEADER_RATE: "5000"}))
     assert not log.throttles.active
 
 
 def test_the_cluster_wide_rate_applies_to_a_broker_without_its_own() -> None:
     log = Log()
-    log.says(TopicCreated(T, "t", 1, {LEADERS: "*"}, 1), BrokerConfigChanged(-1, 1, {LEADER_RATE: "5000"}))
+    log.apply_records(TopicCreated(T, "t", 1, {LEADERS: "*"}, 1), BrokerConfigChanged(-1, 1, {LEADER_RATE: "5000"}))
     bucket = log.throttles.leader_bucket(TopicPartition(T, 0))
     assert bucket is not None and bucket.rate == 5_000
-    log.says(BrokerConfigChanged(1, 1, {LEADER_RATE: "7000"}), BrokerConfigChanged(2, 1, {LEADER_RATE: "1"}))
+    log.apply_records(BrokerConfigChanged(1, 1, {LEADER_RATE: "7000"}), BrokerConfigChanged(2, 1, {LEADER_RATE: "1"}))
     assert bucket.rate == 7_000
 
 
 def test_an_image_gives_the_same_throttles_as_its_records() -> None:
     log = Log()
-    log.says(TopicCreated(T, "t", 1, {FOLLOWERS: "0:1"}, 1), BrokerConfigChanged(1, 1, {FOLLOWER_RATE: "5000"}))
+    log.apply_records(
+        TopicCreated(T, "t", 1, {FOLLOWERS: "0:1"}, 1), BrokerConfigChanged(1, 1, {FOLLOWER_RATE: "5000"})
+    )
     reloaded = Throttles(1, log.rate)
     reloaded.load(log.image, 0)
     assert reloaded.follower_bucket(TopicPartition(T, 0)) is not None

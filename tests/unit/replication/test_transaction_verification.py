@@ -34,7 +34,7 @@ class Scene:
             enabled=lambda: enabled,
         )
 
-    def needed(self, epoch: int = 0, add: bool = False) -> bool:
+    def is_needed(self, epoch: int = 0, add: bool = False) -> bool:
         return self.verification.needed(self.replica, PID, epoch, add=add)
 
     def send_request(self, who: str, epoch: int = 0, add: bool = False) -> None:
@@ -42,11 +42,11 @@ class Scene:
             self.replica, "id", PID, epoch, lambda error, why: self.reported.append((who, error)), add=add
         )
 
-    def wrote(self, epoch: int = 0, sequence: int = 0) -> None:
+    def append_transactional_batch(self, epoch: int = 0, sequence: int = 0) -> None:
         header = BatchHeader(0, 61, 0, 2, 0, TRANSACTIONAL, 0, 0, 0, PID, epoch, sequence, 1)
         self.producers.on_appended(header, 0, 0)
 
-    def ended(self, epoch: int = 0) -> None:
+    def append_commit_marker(self, epoch: int = 0) -> None:
         header = BatchHeader(0, 61, 0, 2, 0, TRANSACTIONAL | 0x20, 0, 0, 0, PID, epoch, -1, 1)
         self.producers.on_appended(header, 1, 0, Marker(True, 0))
         self.verification.marker_written(self.replica.tp, PID)
@@ -54,31 +54,31 @@ class Scene:
 
 def test_only_the_first_batch_of_a_transaction_needs_verification() -> None:
     scene = Scene()
-    assert scene.needed()
-    scene.wrote()
-    assert not scene.needed()
-    assert scene.needed(epoch=1), "another epoch is another transaction"
-    scene.ended()
-    assert scene.needed()
-    assert not Scene(enabled=False).needed()
-    assert Scene(enabled=False).needed(add=True), "nobody else tells the coordinator"
+    assert scene.is_needed()
+    scene.append_transactional_batch()
+    assert not scene.is_needed()
+    assert scene.is_needed(epoch=1), "another epoch is another transaction"
+    scene.append_commit_marker()
+    assert scene.is_needed()
+    assert not Scene(enabled=False).is_needed()
+    assert Scene(enabled=False).is_needed(add=True), "nobody else tells the coordinator"
 
 
 def test_batches_during_a_verification_wait_and_complete_in_order() -> None:
     scene = Scene()
     scene.send_request("first", add=True)
-    assert scene.needed()
+    assert scene.is_needed()
     scene.send_request("second", add=True)
     assert [(e, add) for e, add, _ in scene.requested] == [(0, True)], "one query for both"
     scene.requested[0][2](ErrorCode.NONE)
     assert scene.reported == [("first", ErrorCode.NONE), ("second", ErrorCode.NONE)]
-    assert scene.needed(), "nothing was written yet"
+    assert scene.is_needed(), "nothing was written yet"
 
 
 def test_a_verification_is_invalid_after_the_transaction_marker() -> None:
     scene = Scene()
     scene.send_request("late")
-    scene.ended()
+    scene.append_commit_marker()
     scene.requested[0][2](ErrorCode.NONE)
     assert scene.reported == [("late", ErrorCode.CONCURRENT_TRANSACTIONS)]
 

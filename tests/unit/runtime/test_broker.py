@@ -14,12 +14,12 @@ from brokerd.storage.disk import DiskFailed
 def test_an_io_error_that_ends_the_process_is_recorded_first() -> None:
     doubts: list[str] = []
 
-    def turn() -> None:
+    def raise_disk_failed() -> None:
         raise DiskFailed("truncating: Input/output error")
 
     broker: Any = SimpleNamespace(
         stopped=False,
-        loop=SimpleNamespace(begin=lambda: None, run_iteration=turn),
+        loop=SimpleNamespace(begin=lambda: None, run_iteration=raise_disk_failed),
         identity=SimpleNamespace(tail_in_doubt=lambda: doubts.append("in doubt")),
         _watchdog=SimpleNamespace(start=lambda: None),
     )

@@ -82,10 +82,10 @@ def test_a_read_from_the_disk_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
     scene.append()
     with monkeypatch.context() as patch:
 
-        def cold(*_: Any) -> None:
+        def raise_not_in_page_cache(*_: Any) -> None:
             raise NotInPageCache("t-0", lambda: None)
 
-        patch.setattr(type(scene.harness.replica.log), "read", cold)
+        patch.setattr(type(scene.harness.replica.log), "read", raise_not_in_page_cache)
         assert scene.log.read(0, 0, 1_000) is None
     assert scene.log.read(0, 0, 1_000) is None and len(read_ahead.loaded) == 1, "one load at a time"
     read_ahead.loaded[0]()

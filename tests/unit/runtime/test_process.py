@@ -21,7 +21,7 @@ from tests.cluster.local import free_port
 SETTINGS = "broker.id=1\nlog.dirs={folder}\nzookeeper.connect=127.0.0.1:1\n"
 
 
-def started(monkeypatch: pytest.MonkeyPatch, file: Path) -> int:
+def run_main(monkeypatch: pytest.MonkeyPatch, file: Path) -> int:
     monkeypatch.setattr(sys, "argv", ["brokerd", "--config", str(file)])
     # A test before may have configured logging for a captured stream that is closed now. The command configures the root logger of its process.
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
@@ -43,7 +43,7 @@ def test_an_invalid_setting_is_named(
     settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, message: str
 ) -> None:
     settings.write_text(settings.read_text() + line + "\n")
-    assert started(monkeypatch, settings) == 78
+    assert run_main(monkeypatch, settings) == 78
     said = capsys.readouterr().err
     assert "brokerd: " in said and message in said and "Traceback" not in said
 
@@ -51,13 +51,13 @@ def test_an_invalid_setting_is_named(
 def test_a_missing_file_or_a_failed_disk_prevents_the_start(
     settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert started(monkeypatch, settings.with_name("none")) == 78
+    assert run_main(monkeypatch, settings.with_name("none")) == 78
 
-    def broken(*_: Any) -> None:
+    def raise_disk_failed(*_: Any) -> None:
         raise DiskFailed("EIO")
 
-    monkeypatch.setattr(command, "BrokerServer", broken)
-    assert started(monkeypatch, settings) == 78
+    monkeypatch.setattr(command, "BrokerServer", raise_disk_failed)
+    assert run_main(monkeypatch, settings) == 78
     assert "brokerd: cannot start: EIO" in capsys.readouterr().err
 
 
@@ -82,7 +82,7 @@ def test_the_exit_status_is_that_of_the_broker_and_sigterm_stops_it(
 
     monkeypatch.setattr(command, "BrokerServer", Broker)
     monkeypatch.setattr(command.signal, "signal", handlers.__setitem__)
-    assert started(monkeypatch, settings) == 3 and calls == ["stop"]
+    assert run_main(monkeypatch, settings) == 3 and calls == ["stop"]
 
 
 def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, mo
 
     monkeypatch.setattr(command, "BrokerServer", Broker)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
-    assert started(monkeypatch, settings) == 0
+    assert run_main(monkeypatch, settings) == 0
     assert 'weir_broker_info{broker="1"} 1.0' in found[0]
     assert "kafka_server_replicamanager_partitioncount 0.0" in found[0]
     assert "weir_catch_up_paused_seconds_total 2.0" in found[0]
@@ -116,5 +116,5 @@ def test_a_taken_address_of_the_metrics_endpoint_prevents_the_start(
     monkeypatch.setattr(command, "BrokerServer", lambda *_: None)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings.write_text(settings.read_text() + f"weir.metrics.listener=127.0.0.1:{taken.getsockname()[1]}\n")
-        assert started(monkeypatch, settings) == 78
+        assert run_main(monkeypatch, settings) == 78
     assert "cannot start: weir.metrics.listener=127.0.0.1:" in capsys.readouterr().err

@@ -64,72 +64,72 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
+def cleanup_scene() -> Scene:
     scene = Scene()
     for change in (LeaderClaim(TP, 1, 1), LogStart(TP, 1, 0), segment(SegmentState.COPY_FINISHED)):
         scene.log.apply(change)
     return scene
 
 
-def test_a_deleted_topic_leaves_neither_objects_nor_metadata(scene: Scene) -> None:
-    scene.image.deleted[TP.topic_id] = 1
+def test_a_deleted_topic_leaves_neither_objects_nor_metadata(cleanup_scene: Scene) -> None:
+    cleanup_scene.image.deleted[TP.topic_id] = 1
     for _ in range(6):
-        scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert scene.deleted == [f"c/{segment(SegmentState.COPY_FINISHED).name}"]
-    assert scene.log.empty and not scene.log.claims
+        cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert cleanup_scene.deleted == [f"c/{segment(SegmentState.COPY_FINISHED).name}"]
+    assert cleanup_scene.log.empty and not cleanup_scene.log.claims
 
 
-def test_a_topic_that_is_only_absent_keeps_its_objects(scene: Scene) -> None:
+def test_a_topic_that_is_only_absent_keeps_its_objects(cleanup_scene: Scene) -> None:
     for _ in range(6):
-        scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert scene.deleted == [] and not scene.log.empty
+        cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert cleanup_scene.deleted == [] and not cleanup_scene.log.empty
 
 
-def test_a_failed_deletion_is_repeated(scene: Scene) -> None:
-    scene.image.deleted[TP.topic_id] = 1
-    scene.error = HelperError.STORE_UNAVAILABLE
+def test_a_failed_deletion_is_repeated(cleanup_scene: Scene) -> None:
+    cleanup_scene.image.deleted[TP.topic_id] = 1
+    cleanup_scene.error = HelperError.STORE_UNAVAILABLE
     for _ in range(4):
-        scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert not scene.log.empty
-    scene.error = HelperError.NONE
+        cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert not cleanup_scene.log.empty
+    cleanup_scene.error = HelperError.NONE
     for _ in range(4):
-        scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert scene.log.empty
+        cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert cleanup_scene.log.empty
 
 
-def test_objects_without_metadata_are_deleted_when_the_metadata_is_read_to_its_end(scene: Scene) -> None:
+def test_objects_without_metadata_are_deleted_when_the_metadata_is_read_to_its_end(cleanup_scene: Scene) -> None:
     known = f"c/{segment(SegmentState.COPY_FINISHED).name}"
-    scene.names = [f"{known}.log", f"{known}.aux", f"c/{TP.topic_id}/{TP.partition}/{0:020d}-late.log"]
-    scene.current = False
-    scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert scene.deleted == []
-    scene.current = True
-    scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert scene.deleted == [f"c/{TP.topic_id}/{TP.partition}/{0:020d}-late"]
-    scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert len(scene.deleted) == 1, "once in an interval"
-    scene.pass_ms(SWEEP_INTERVAL_MS)
-    assert len(scene.deleted) == 2
-    scene.led = []
-    scene.pass_ms(SWEEP_INTERVAL_MS)
-    assert len(scene.deleted) == 2, "only the leader of the metadata partition deletes"
+    cleanup_scene.names = [f"{known}.log", f"{known}.aux", f"c/{TP.topic_id}/{TP.partition}/{0:020d}-late.log"]
+    cleanup_scene.current = False
+    cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert cleanup_scene.deleted == []
+    cleanup_scene.current = True
+    cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert cleanup_scene.deleted == [f"c/{TP.topic_id}/{TP.partition}/{0:020d}-late"]
+    cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert len(cleanup_scene.deleted) == 1, "once in an interval"
+    cleanup_scene.pass_ms(SWEEP_INTERVAL_MS)
+    assert len(cleanup_scene.deleted) == 2
+    cleanup_scene.led = []
+    cleanup_scene.pass_ms(SWEEP_INTERVAL_MS)
+    assert len(cleanup_scene.deleted) == 2, "only the leader of the metadata partition deletes"
 
 
-def test_a_deposed_leader_of_the_metadata_partition_deletes_no_object(scene: Scene) -> None:
+def test_a_deposed_leader_of_the_metadata_partition_deletes_no_object(cleanup_scene: Scene) -> None:
     """It lacks the metadata of newer copies. It reads of its replacement when the metadata log is read after the objects were listed."""
     newer = f"c/{TP.topic_id}/{TP.partition}/{10:020d}-newer"
-    scene.names = [f"{newer}.log", f"{newer}.aux"]
+    cleanup_scene.names = [f"{newer}.log", f"{newer}.aux"]
 
-    def deposed() -> bool:
-        scene.led = []
+    def depose_leader() -> bool:
+        cleanup_scene.led = []
         return True
 
-    scene.on_confirmation = deposed
-    scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert scene.deleted == []
-    scene.led, scene.on_confirmation = [0], lambda: False
-    scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert scene.deleted == [], "the metadata log could not be read"
-    scene.on_confirmation = lambda: True
-    scene.pass_ms(CLEANUP_INTERVAL_MS)
-    assert scene.deleted == [newer], "repeated soon, not after an hour"
+    cleanup_scene.on_confirmation = depose_leader
+    cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert cleanup_scene.deleted == []
+    cleanup_scene.led, cleanup_scene.on_confirmation = [0], lambda: False
+    cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert cleanup_scene.deleted == [], "the metadata log could not be read"
+    cleanup_scene.on_confirmation = lambda: True
+    cleanup_scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert cleanup_scene.deleted == [newer], "repeated soon, not after an hour"

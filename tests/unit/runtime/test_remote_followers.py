@@ -10,7 +10,7 @@ from brokerd.remote.segments import LogStart
 from brokerd.remote.view import RemoteView
 from brokerd.replication.partition import Role
 from brokerd.runtime.remote_followers import RemoteFollowers
-from tests.unit.remote.test_lineage import finished, local
+from tests.unit.remote.test_lineage import finished_segment, local
 from tests.unit.remote.test_remote_log import TP
 
 INDEX = 3
@@ -37,7 +37,7 @@ class Scene:
     def __init__(self, by_rack: bool = True) -> None:
         self.replica, self.current, self.reported = Replica(), True, 0
         self.log = RemoteLog(TP)
-        self.log.apply(finished(0, 5))
+        self.log.apply(finished_segment(0, 5))
         hooks = SimpleNamespace(resume=lambda tp: setattr(self, "reported", self.reported + 1))
         replica_manager: Any = SimpleNamespace(hosted={TP: self.replica}, hooks=hooks)
         metadata: Any = SimpleNamespace(partition_of=lambda tp: INDEX, is_current=lambda index: self.current)

@@ -67,77 +67,87 @@ class Scene:
         topic = FetchResponse.FetchableTopicResponse(topic=REMOTE_LOG_METADATA_TOPIC, partitions=[part])
         self.sent[-1][3](FetchResponse(responses=[topic]))
 
-    def asked(self) -> int:
+    def requested_offset(self) -> int:
         """The offset that the last fetch asks for."""
         return int(self.sent[-1][2].topics[0].partitions[0].fetch_offset)
 
 
 @pytest.fixture
-def scene() -> Scene:
+def metadata_scene() -> Scene:
     scene = Scene()
     scene.metadata.need([0])
     scene.metadata.poll()
     return scene
 
 
-def test_each_record_is_applied_once_in_its_order(scene: Scene) -> None:
-    scene.respond(0, CLAIM, START)
-    assert scene.applied == [(0, CLAIM), (0, START)] and scene.asked() == 2 and scene.metadata.is_current(0)
-    scene.respond(0, CLAIM, START, LogStart(TP, 1, 7))  # a batch that begins before the position
-    assert scene.applied[2:] == [(0, LogStart(TP, 1, 7))] and scene.asked() == 3
+def test_each_record_is_applied_once_in_its_order(metadata_scene: Scene) -> None:
+    metadata_scene.respond(0, CLAIM, START)
+    assert (
+        metadata_scene.applied == [(0, CLAIM), (0, START)]
+        and metadata_scene.requested_offset() == 2
+        and metadata_scene.metadata.is_current(0)
+    )
+    metadata_scene.respond(0, CLAIM, START, LogStart(TP, 1, 7))  # a batch that begins before the position
+    assert metadata_scene.applied[2:] == [(0, LogStart(TP, 1, 7))] and metadata_scene.requested_offset() == 3
 
 
-def test_one_fetch_is_in_flight_and_a_failed_one_is_repeated_later(scene: Scene) -> None:
-    scene.metadata.poll()
-    assert len(scene.sent) == 1
-    scene.sent[-1][3](None)
-    scene.metadata.poll()
-    assert len(scene.sent) == 1
-    scene.ms = RETRY_MS
-    scene.metadata.poll()
-    assert len(scene.sent) == 2
+def test_one_fetch_is_in_flight_and_a_failed_one_is_repeated_later(metadata_scene: Scene) -> None:
+    metadata_scene.metadata.poll()
+    assert len(metadata_scene.sent) == 1
+    metadata_scene.sent[-1][3](None)
+    metadata_scene.metadata.poll()
+    assert len(metadata_scene.sent) == 1
+    metadata_scene.ms = RETRY_MS
+    metadata_scene.metadata.poll()
+    assert len(metadata_scene.sent) == 2
 
 
-def test_a_partition_that_is_not_needed_any_more_is_forgotten(scene: Scene) -> None:
-    scene.metadata.need([1])
-    assert scene.restarted == [0] and list(scene.metadata.positions) == [1]
-    scene.respond(0, CLAIM)
-    assert scene.applied == []
+def test_a_partition_that_is_not_needed_any_more_is_forgotten(metadata_scene: Scene) -> None:
+    metadata_scene.metadata.need([1])
+    assert metadata_scene.restarted == [0] and list(metadata_scene.metadata.positions) == [1]
+    metadata_scene.respond(0, CLAIM)
+    assert metadata_scene.applied == []
 
 
-def test_records_that_are_gone_are_read_from_the_log_start(scene: Scene) -> None:
-    scene.respond(0, error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start=40)
-    assert scene.restarted == [0] and scene.asked() == 40
+def test_records_that_are_gone_are_read_from_the_log_start(metadata_scene: Scene) -> None:
+    metadata_scene.respond(0, error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start=40)
+    assert metadata_scene.restarted == [0] and metadata_scene.requested_offset() == 40
 
 
-def test_an_append_goes_to_the_leader_of_the_partition(scene: Scene) -> None:
-    scene.metadata.append([CLAIM, START])
-    broker, key, body, _ = scene.sent[-1]
+def test_an_append_goes_to_the_leader_of_the_partition(metadata_scene: Scene) -> None:
+    metadata_scene.metadata.append([CLAIM, START])
+    broker, key, body, _ = metadata_scene.sent[-1]
     assert (broker, key) == (LEADER, ApiKey.PRODUCE)
     (part,) = body.topic_data[0].partition_data
-    assert part.index == scene.metadata.partition_of(TP) and len(list(records.iterate(part.records))) == 2
+    assert part.index == metadata_scene.metadata.partition_of(TP) and len(list(records.iterate(part.records))) == 2
 
 
-def test_the_topic_waits_for_as_many_brokers_as_it_has_replicas(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    scene.topic = None
-    del scene.image.brokers[3]
-    scene.metadata.create_topic()
-    assert scene.created == [] and "registered_brokers=2" in caplog.text
-    scene.image.brokers[3] = None
-    scene.ms = CREATION_RETRY_MS
-    scene.metadata.create_topic()
-    assert len(scene.created) == 1
+def test_the_topic_waits_for_as_many_brokers_as_it_has_replicas(
+    metadata_scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata_scene.topic = None
+    del metadata_scene.image.brokers[3]
+    metadata_scene.metadata.create_topic()
+    assert metadata_scene.created == [] and "registered_brokers=2" in caplog.text
+    metadata_scene.image.brokers[3] = None
+    metadata_scene.ms = CREATION_RETRY_MS
+    metadata_scene.metadata.create_topic()
+    assert len(metadata_scene.created) == 1
 
 
-def test_the_topic_is_requested_again_after_a_pause(scene: Scene) -> None:
-    scene.metadata.create_topic()
-    assert scene.created == []
-    scene.topic = None
+def test_the_topic_is_requested_again_after_a_pause(metadata_scene: Scene) -> None:
+    metadata_scene.metadata.create_topic()
+    assert metadata_scene.created == []
+    metadata_scene.topic = None
     for _ in range(2):
-        scene.metadata.create_topic()
-    (payload,) = scene.created
+        metadata_scene.metadata.create_topic()
+    (payload,) = metadata_scene.created
     (topic,) = payload.items
     assert (topic.partitions, topic.replication_factor, topic.configs["min.insync.replicas"]) == (4, 3, "2")
-    scene.ms = CREATION_RETRY_MS
-    scene.metadata.create_topic()
-    assert len(scene.created) == 2 and scene.metadata.led_partitions() == [] and scene.metadata.partition_of(TP) is None
+    metadata_scene.ms = CREATION_RETRY_MS
+    metadata_scene.metadata.create_topic()
+    assert (
+        len(metadata_scene.created) == 2
+        and metadata_scene.metadata.led_partitions() == []
+        and metadata_scene.metadata.partition_of(TP) is None
+    )

@@ -15,7 +15,7 @@ from brokerd.runtime.watchdog import Watchdog, WatchdogVerdict
 from brokerd.runtime.watchdog_thread import EXIT_STATUS, WatchdogThread
 
 
-def watched(
+def run_watch(
     patch: pytest.MonkeyPatch, verdicts: list[WatchdogVerdict], *, stopping: bool = False
 ) -> tuple[list[int], list[str]]:
     """Run the watch with these verdicts. Returns the exit statuses and the logged phrases."""
@@ -42,16 +42,16 @@ def watched(
 
 
 def test_a_hanging_loop_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    exits, logged = watched(monkeypatch, [WatchdogVerdict.WORKS, WatchdogVerdict.HANGS])
+    exits, logged = run_watch(monkeypatch, [WatchdogVerdict.WORKS, WatchdogVerdict.HANGS])
     assert exits == [EXIT_STATUS]
     assert logged == ["event loop iteration is slow", "event loop hangs, process exits"]
 
 
 def test_a_slow_turn_is_reported_once_until_the_loop_works_again(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, works = WatchdogVerdict.SLOW, WatchdogVerdict.WORKS
-    exits, logged = watched(monkeypatch, [slow, slow, slow, works, slow])
+    exits, logged = run_watch(monkeypatch, [slow, slow, slow, works, slow])
     assert not exits and logged == ["event loop iteration is slow"] * 2
 
 
 def test_a_controlled_shutdown_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert watched(monkeypatch, [WatchdogVerdict.HANGS] * 2, stopping=True) == ([], [])
+    assert run_watch(monkeypatch, [WatchdogVerdict.HANGS] * 2, stopping=True) == ([], [])

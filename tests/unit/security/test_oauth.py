@@ -21,9 +21,9 @@ class Keys:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "keys.json"
-        self.turn()
+        self.rotate()
 
-    def turn(self, name: str = "one") -> None:
+    def rotate(self, name: str = "one") -> None:
         self.name, self.key, self.strange = name, *(ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
         jwk: dict[str, Any] = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(self.key.public_key()))
         self.path.write_text(json.dumps({"keys": [{**jwk, "kid": name, "alg": "ES256"}]}))
@@ -88,7 +88,7 @@ def test_new_keys_are_used_without_a_restart_and_an_invalid_file_is_ignored(
     keys: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokens, old = keys.tokens(), keys.token()
-    keys.turn("two")
+    keys.rotate("two")
     with pytest.raises(TokenError):
         tokens.check(old)
     new = keys.token()

@@ -15,7 +15,9 @@ from controlplane.services.access import acl_key
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 
 
-def known(mechanism: str = "SCRAM-SHA-256", password: str = "pencil", salt: bytes = SALT) -> scram.Credential:
+def known_credential(
+    mechanism: str = "SCRAM-SHA-256", password: str = "pencil", salt: bytes = SALT
+) -> scram.Credential:
     return scram.credential(mechanism, scram.salt_password(mechanism, password, salt, 4096), salt, 4096)
 
 
@@ -23,7 +25,7 @@ def test_the_example_of_rfc_7677() -> None:
     server = scram.Server("SCRAM-SHA-256", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     server.parse_first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     assert server.user == "user"
-    assert server.challenge(known()) == (
+    assert server.challenge(known_credential()) == (
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     )
     last = server.final_message(
@@ -39,7 +41,7 @@ def test_only_a_client_with_the_password_authenticates(mechanism: str, user: str
         client, server = scram.Client(mechanism, user, password, "abc"), scram.Server(mechanism, "def")
         server.parse_first(client.first_message())
         assert server.user == user
-        proof = client.final_message(server.challenge(known(mechanism)))
+        proof = client.final_message(server.challenge(known_credential(mechanism)))
         if fits:
             client.confirm(server.final_message(proof))
         else:
@@ -82,7 +84,7 @@ def test_a_malformed_first_message_is_rejected(first: bytes) -> None:
 def test_only_a_final_message_with_the_proof_authenticates(last: bytes) -> None:
     server = scram.Server("SCRAM-SHA-256", "s")
     server.parse_first(b"n,,n=u,r=c")
-    server.challenge(known())
+    server.challenge(known_credential())
     for message in (last, b"c=biws,r=cs,p=" + base64.b64encode(last), b"c=biws,r=cs," + last):
         with pytest.raises(scram.ScramError):
             server.final_message(message)
@@ -102,11 +104,11 @@ def test_an_unknown_user_is_indistinguishable_and_rejected() -> None:
 
 
 def test_stored_credentials_have_no_password_and_read_back() -> None:
-    kept = known().to_json()
-    assert scram.Credential.from_json(kept) == known()
-    assert "pencil" not in str(kept) + repr(known())
-    assert scram.password_fits("SCRAM-SHA-256", "pencil", known())
-    assert not scram.password_fits("SCRAM-SHA-256", "Pencil", known())
+    kept = known_credential().to_json()
+    assert scram.Credential.from_json(kept) == known_credential()
+    assert "pencil" not in str(kept) + repr(known_credential())
+    assert scram.password_fits("SCRAM-SHA-256", "pencil", known_credential())
+    assert not scram.password_fits("SCRAM-SHA-256", "Pencil", known_credential())
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_stored_credentials_have_no_password_and_read_back() -> None:
 )
 def test_an_invalid_stored_credential_is_rejected_without_its_keys(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidAccessValue, match=f"^{message}$"):
-        scram.Credential.from_json({**known().to_json(), **changes})
+        scram.Credential.from_json({**known_credential().to_json(), **changes})
 
 
 def test_two_acls_have_two_keys() -> None:

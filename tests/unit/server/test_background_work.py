@@ -21,7 +21,7 @@ class Scene:
         self.done: list[Any] = []
         self.steps_taken: list[str] = []
 
-    def steps(self, name: str, count: int, cost_s: float = 0.0005) -> Steps[str]:
+    def run_steps(self, name: str, count: int, cost_s: float = 0.0005) -> Steps[str]:
         for _ in range(count):
             self.clock_s += cost_s
             self.steps_taken.append(name)
@@ -40,17 +40,17 @@ class Scene:
 
 def test_short_work_completes_in_the_call() -> None:
     scene = Scene()
-    scene.start("a", scene.steps("a", 2))
+    scene.start("a", scene.run_steps("a", 2))
     assert scene.done == ["a"]
     assert not scene.scheduler.pending
 
 
 def test_long_work_takes_a_slice_of_each_turn_beside_other_principals() -> None:
     scene = Scene()
-    scene.start("hostile", scene.steps("h", 1_000))
+    scene.start("hostile", scene.run_steps("h", 1_000))
     before = scene.clock_s
     assert before <= SHARE_S_MAX + 0.0005
-    scene.start("quiet", scene.steps("q", 1))
+    scene.start("quiet", scene.run_steps("q", 1))
     assert scene.done == ["q"]
     scene.run_iteration()
     assert scene.clock_s - before <= ALONE_SHARE_S_MAX + 3 * 0.0005
@@ -61,7 +61,7 @@ def test_long_work_takes_a_slice_of_each_turn_beside_other_principals() -> None:
 def test_the_work_of_one_principal_runs_in_order() -> None:
     scene = Scene()
     for name in ("first", "second", "third"):
-        scene.start("a", scene.steps(name, 10))
+        scene.start("a", scene.run_steps(name, 10))
     scene.run_iteration(100)
     assert scene.done == ["first", "second", "third"]
     assert scene.steps_taken == ["first"] * 10 + ["second"] * 10 + ["third"] * 10
@@ -75,7 +75,7 @@ def test_a_job_runs_on_a_thread_and_returns_its_value_or_error() -> None:
             raise value
         return value
 
-    def steps(value: Any) -> Steps[str]:
+    def job_steps(value: Any) -> Steps[str]:
         try:
             got = yield lambda: unpack(value)
         except CorruptBatch as e:
@@ -83,8 +83,8 @@ def test_a_job_runs_on_a_thread_and_returns_its_value_or_error() -> None:
         yield None
         return f"got {got}"
 
-    scene.start("a", steps(7))
-    scene.start("b", steps(CorruptBatch("torn")))
+    scene.start("a", job_steps(7))
+    scene.start("b", job_steps(CorruptBatch("torn")))
     assert (scene.done, len(scene.jobs.jobs)) == ([], 2)
     scene.run_iteration(3)
     assert scene.done == [], "nothing is asked again while the job is under way"
@@ -96,8 +96,8 @@ def test_a_job_runs_on_a_thread_and_returns_its_value_or_error() -> None:
 
 def test_the_work_of_a_disconnected_client_is_abandoned_and_the_next_continues() -> None:
     scene = Scene()
-    requester = scene.start("a", scene.steps("gone", 100))
-    scene.start("a", scene.steps("next", 1))
+    requester = scene.start("a", scene.run_steps("gone", 100))
+    scene.start("a", scene.run_steps("next", 1))
     requester.abandoned = True
     scene.run_iteration(5)
     assert scene.done == ["next"]
@@ -108,7 +108,7 @@ def test_the_work_of_a_disconnected_client_is_abandoned_and_the_next_continues()
 def test_an_error_in_the_work_affects_only_its_request() -> None:
     scene = Scene()
 
-    def faulty() -> Steps[None]:
+    def failing_steps() -> Steps[None]:
         yield None
         raise KeyError("ours")
 
@@ -122,8 +122,8 @@ def test_an_error_in_the_work_affects_only_its_request() -> None:
             return None
 
     requester.attempt = attempt  # type: ignore[method-assign]
-    scene.background_work.start(requester, faulty(), scene.done.append)
-    scene.start("a", scene.steps("next", 1))
+    scene.background_work.start(requester, failing_steps(), scene.done.append)
+    scene.start("a", scene.run_steps("next", 1))
     scene.run_iteration(3)
     assert (requester.closed, scene.done) == (True, ["next"])
 
@@ -132,13 +132,13 @@ def test_the_number_of_principals_with_running_work_is_limited_and_all_complete(
     scene = Scene()
     begun = []
 
-    def steps(name: int) -> Steps[int]:
+    def job_steps(name: int) -> Steps[int]:
         begun.append(name)
         yield lambda: None
         return name
 
     for i in range(3 * ACTIVE_MAX):
-        scene.start(str(i), steps(i))
+        scene.start(str(i), job_steps(i))
     assert len(begun) == ACTIVE_MAX
     for _ in range(3 * ACTIVE_MAX):
         scene.jobs.end()

@@ -68,7 +68,7 @@ class FakeConnection:
         self.closed = True
 
 
-def dispatched(frame: bytes, *, handlers: dict[int, Any] | None = None) -> tuple[Dispatch, FakeConnection]:
+def dispatch_frame(frame: bytes, *, handlers: dict[int, Any] | None = None) -> tuple[Dispatch, FakeConnection]:
     config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/x", "listeners": "PLAINTEXT://127.0.0.1:0"})
     dispatch, caller = Dispatch(config, lambda: Now(0, 0)), FakeConnection()
     connection: Any = caller
@@ -89,7 +89,7 @@ def test_a_handler_gets_the_decoded_request_and_its_response_is_sent() -> None:
         seen.append((request.body.group_id, request.client_id, request.listener, request.principal))
         request.reply(m.HeartbeatResponse(error_code=27))
 
-    dispatch, caller = dispatched(heartbeat(), handlers={ApiKey.HEARTBEAT: handler})
+    dispatch, caller = dispatch_frame(heartbeat(), handlers={ApiKey.HEARTBEAT: handler})
     assert seen == [("g", "c", "PLAINTEXT", "User:ANONYMOUS")]
     (sent,) = caller.responses
     assert framing.decode_response(ApiKey.HEARTBEAT, 0, memoryview(sent)[4:])[1].error_code == 27
@@ -98,7 +98,7 @@ def test_a_handler_gets_the_decoded_request_and_its_response_is_sent() -> None:
 
 def test_a_newer_version_of_api_versions_is_answered_in_version_0() -> None:
     """KIP-511: the client then retries with a version that the response contains."""
-    _, caller = dispatched(bytes.fromhex("0012 03e7 00000007 ffff"))
+    _, caller = dispatch_frame(bytes.fromhex("0012 03e7 00000007 ffff"))
     (sent,) = caller.responses
     header, response = framing.decode_response(ApiKey.API_VERSIONS, 0, memoryview(sent)[4:])
     assert (header, response.error_code) == (7, ErrorCode.UNSUPPORTED_VERSION) and response.api_keys
@@ -110,15 +110,15 @@ def test_a_newer_version_of_api_versions_is_answered_in_version_0() -> None:
     ids=["unsupported version", "unsupported API", "no header", "cut off"],
 )
 def test_other_invalid_requests_close_the_connection(frame: bytes) -> None:
-    dispatch, caller = dispatched(frame)
+    dispatch, caller = dispatch_frame(frame)
     assert caller.closed and not caller.responses and dispatch.malformed == 1
 
 
 def test_a_failed_handler_closes_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
-    def fails(request: Any) -> None:
+    def raise_zero_division(request: Any) -> None:
         raise ZeroDivisionError
 
-    dispatch, caller = dispatched(heartbeat(), handlers={ApiKey.HEARTBEAT: fails})
+    dispatch, caller = dispatch_frame(heartbeat(), handlers={ApiKey.HEARTBEAT: raise_zero_division})
     assert caller.closed and dispatch.failures == 1 and "request handler failed" in caplog.text
     closed: list[bool] = []
     dispatch.handle_loopback(ApiKey.HEARTBEAT, SimpleNamespace(close=lambda: closed.append(True)))
@@ -131,15 +131,15 @@ def reasons(dispatch: Dispatch) -> list[tuple[str, str]]:
 
 
 def test_rejected_requests_are_counted_by_reason_and_client() -> None:
-    assert reasons(dispatched(heartbeat())[0]) == [("c", "unsupported_api")]
+    assert reasons(dispatch_frame(heartbeat())[0]) == [("c", "unsupported_api")]
     unknown = bytes(ApiKey.HEARTBEAT.to_bytes(2, "big")) + (99).to_bytes(2, "big") + heartbeat()[4:]
-    assert [reason for _, reason in reasons(dispatched(unknown)[0])] == ["unsupported_version"]
-    assert [reason for _, reason in reasons(dispatched(b"\x00")[0])] == ["malformed"]
-    served = dispatched(heartbeat(), handlers={ApiKey.HEARTBEAT: lambda request: None})[0]
+    assert [reason for _, reason in reasons(dispatch_frame(unknown)[0])] == ["unsupported_version"]
+    assert [reason for _, reason in reasons(dispatch_frame(b"\x00")[0])] == ["malformed"]
+    served = dispatch_frame(heartbeat(), handlers={ApiKey.HEARTBEAT: lambda request: None})[0]
     assert reasons(served) == [] and served.rejections.counts == {}
 
 
 def test_produce_requests_are_counted_by_topic() -> None:
     frame = framing.encode_request(ApiKey.PRODUCE, 9, 1, "shop", produce_body(100, 20))[4:]
-    _, caller = dispatched(frame, handlers={0: lambda request: None})
+    _, caller = dispatch_frame(frame, handlers={0: lambda request: None})
     assert caller.traffic.produced is not None and caller.traffic.produced.bytes == {"orders": 120}

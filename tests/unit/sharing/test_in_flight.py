@@ -5,7 +5,7 @@ from __future__ import annotations
 from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, RecordsInFlight, RecordState
 from brokerd.sharing.in_flight import records_in_flight
 from brokerd.sharing.share_partition import SharePartition
-from tests.unit.sharing.test_share_partition import LOCK_MS, made, take
+from tests.unit.sharing.test_share_partition import LOCK_MS, share_partition, take
 
 RELEASE, REJECT, ACCEPT = AcknowledgeType.RELEASE, AcknowledgeType.REJECT, AcknowledgeType.ACCEPT
 
@@ -15,7 +15,7 @@ def acknowledge(partition: SharePartition, member: str, first: int, last: int, k
 
 
 def test_records_are_counted_by_state_and_member() -> None:
-    partition = made(10, locks_max=40)
+    partition = share_partition(10, locks_max=40)
     assert records_in_flight(partition, 0) == RecordsInFlight({}, None, 0, 0, 0, 40)
     partition.dead_letters = True
     take(partition, "a", (10, 19), now=1_000)
@@ -32,7 +32,7 @@ def test_records_are_counted_by_state_and_member() -> None:
 
 
 def test_records_that_were_never_delivered_do_not_wait_for_another_delivery() -> None:
-    partition = made()
+    partition = share_partition()
     take(partition, "a", (0, 9))
     partition.release("a")  # the end of the session gives the delivery back
     assert {run.state for run in partition.runs} == {RecordState.AVAILABLE}

@@ -15,7 +15,7 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 LOCK_MS = 30_000
 
 
-def made(
+def share_partition(
     start: int = 0, *, deliveries_max: int = 5, locks_max: int = 200, batches: tuple[StateBatch, ...] = ()
 ) -> SharePartition:
     state = ShareState(1, 0, start, batches)
@@ -53,7 +53,7 @@ def states(s: SharePartition) -> list[tuple[int, int, RecordState, int]]:
 
 
 def test_an_accepted_batch_moves_the_start_offset() -> None:
-    s = made()
+    s = share_partition()
     assert take(s, "a", (0, 9)) == [Acquired(0, 9, 1)]
     assert s.fetch_offset() == 10
     assert ack(s, "a", 0, 9, ACCEPT) == ErrorCode.NONE
@@ -64,27 +64,27 @@ def test_an_accepted_batch_moves_the_start_offset() -> None:
 
 
 def test_two_members_get_different_records() -> None:
-    s = made()
+    s = share_partition()
     assert take(s, "a", (0, 4), (5, 9), n=5) == [Acquired(0, 4, 1)]
     assert take(s, "b", (0, 4), (5, 9)) == [Acquired(5, 9, 1)]
     assert take(s, "b", (0, 4), (5, 9)) == []
 
 
 def test_a_whole_batch_is_acquired_above_the_record_limit_unless_the_limit_is_exact() -> None:
-    s = made()
+    s = share_partition()
     assert take(s, "a", (0, 9), n=3) == [Acquired(0, 9, 1)]
-    s = made()
+    s = share_partition()
     assert take(s, "a", (0, 9), n=3, exact=True) == [Acquired(0, 2, 1)]
     assert take(s, "b", (0, 9), n=3, exact=True) == [Acquired(3, 5, 1)]
 
 
 def test_acquired_records_are_divided_near_the_batch_size() -> None:
-    s = made()
+    s = share_partition()
     assert take(s, "a", (0, 4), (5, 9), (10, 14), size=8) == [Acquired(0, 9, 1), Acquired(10, 14, 1)]
 
 
 def test_acknowledgements_by_record() -> None:
-    s = made()
+    s = share_partition()
     take(s, "a", (0, 5))
     assert ack(s, "a", 0, 5, ACCEPT, RELEASE, REJECT, ACCEPT, GAP, RELEASE) == ErrorCode.NONE
     assert states(s) == [
@@ -112,14 +112,14 @@ def test_acknowledgements_by_record() -> None:
     ],
 )
 def test_acknowledgements_are_checked(acknowledgement: Acknowledgement, error: ErrorCode) -> None:
-    s = made()
+    s = share_partition()
     take(s, "a", (0, 4), n=5)
     take(s, "b", (5, 9))
     assert s.acknowledge("a", [acknowledgement], 0) == error
 
 
 def test_a_rejected_acknowledgement_changes_nothing() -> None:
-    s = made()
+    s = share_partition()
     take(s, "a", (0, 4), n=5)
     take(s, "b", (5, 9))
     before = states(s)
@@ -130,7 +130,7 @@ def test_a_rejected_acknowledgement_changes_nothing() -> None:
 
 
 def test_a_second_acknowledgement_is_rejected_and_one_below_the_start_offset_is_ignored() -> None:
-    s = made()
+    s = share_partition()
     take(s, "a", (0, 9))
     assert ack(s, "a", 5, 9, ACCEPT) == ErrorCode.NONE
     assert ack(s, "a", 5, 9, ACCEPT) == ErrorCode.INVALID_RECORD_STATE
@@ -140,7 +140,7 @@ def test_a_second_acknowledgement_is_rejected_and_one_below_the_start_offset_is_
 
 
 def test_a_lock_ends_and_another_member_gets_the_record() -> None:
-    s = made()
+    s = share_partition()
     take(s, "a", (0, 9))
     assert not s.expire(LOCK_MS - 1)
     assert s.expire(LOCK_MS)
@@ -150,7 +150,7 @@ def test_a_lock_ends_and_another_member_gets_the_record() -> None:
 
 
 def test_a_renewed_lock_ends_later() -> None:
-    s = made()
+    s = share_partition()
     take(s, "a", (0, 9))
     assert ack(s, "a", 0, 4, RENEW, now=20_000, renew=True) == ErrorCode.NONE
     assert s.pending_write is None, "a renewal is not stored"
@@ -165,7 +165,7 @@ def test_a_renewed_lock_ends_later() -> None:
 
 @pytest.mark.parametrize("by_lock", [True, False])
 def test_a_record_is_archived_after_the_last_delivery(by_lock: bool) -> None:
-    s = made(deliveries_max=2)
+    s = share_partition(deliveries_max=2)
     now = 0
     for n in (1, 2):
         assert take(s, "a", (0, 0), now=now) == [Acquired(0, 0, n)]
@@ -178,7 +178,7 @@ def test_a_record_is_archived_after_the_last_delivery(by_lock: bool) -> None:
 
 
 def test_the_end_of_a_session_gives_the_delivery_back() -> None:
-    s = made(deliveries_max=2)
+    s = share_partition(deliveries_max=2)
     for _ in range(5):
         assert take(s, "a", (0, 9)) == [Acquired(0, 9, 1)]
         assert s.release("a")
@@ -187,7 +187,7 @@ def test_the_end_of_a_session_gives_the_delivery_back() -> None:
 
 
 def test_the_number_of_records_in_flight_is_limited() -> None:
-    s = made(locks_max=15)
+    s = share_partition(locks_max=15)
     assert take(s, "a", (0, 9), (10, 19)) == [Acquired(0, 14, 1)]
     assert s.fetch_offset() is None
     assert ack(s, "a", 5, 9, ACCEPT) == ErrorCode.NONE
@@ -197,7 +197,7 @@ def test_the_number_of_records_in_flight_is_limited() -> None:
 
 
 def test_records_that_the_log_does_not_have_are_archived() -> None:
-    s = made()
+    s = share_partition()
     out = s.acquire("a", 0, [LogBatch(3, 4), LogBatch(8, 8, False), LogBatch(9, 9)], 500, 0)
     assert out == [Acquired(3, 4, 1), Acquired(9, 9, 1)]
     assert states(s) == [
@@ -210,7 +210,7 @@ def test_records_that_the_log_does_not_have_are_archived() -> None:
 
 
 def test_many_aborted_records_do_not_exceed_the_limit_of_records_in_flight() -> None:
-    s = made(locks_max=100)
+    s = share_partition(locks_max=100)
     assert take(s, "a", (0, 9), n=1) == [Acquired(0, 9, 1)]
     assert s.acquire("a", 10, [LogBatch(10, 5_000, False), LogBatch(5_001, 5_001)], 500, 0) == []
     assert ack(s, "a", 0, 9, ACCEPT) == ErrorCode.NONE
@@ -219,7 +219,7 @@ def test_many_aborted_records_do_not_exceed_the_limit_of_records_in_flight() -> 
 
 
 def test_deleted_records_end_also_those_that_a_member_holds() -> None:
-    s = made()
+    s = share_partition()
     take(s, "a", (0, 4), n=5)
     take(s, "b", (5, 9))
     ack(s, "b", 5, 9, RELEASE)
@@ -238,7 +238,7 @@ def test_deleted_records_end_also_those_that_a_member_holds() -> None:
 
 
 def test_a_deleted_record_makes_room_in_flight() -> None:
-    s = made(locks_max=10)
+    s = share_partition(locks_max=10)
     take(s, "a", (0, 9))
     assert s.fetch_offset() is None
     assert s.raise_start(4)
@@ -246,7 +246,7 @@ def test_a_deleted_record_makes_room_in_flight() -> None:
 
 
 def test_an_acknowledgement_of_deleted_records_has_no_effect() -> None:
-    s = made()
+    s = share_partition()
     s.dead_letters = True
     take(s, "a", (0, 9))
     ack(s, "a", 0, 1, REJECT)
@@ -263,7 +263,7 @@ def test_an_acknowledgement_of_deleted_records_has_no_effect() -> None:
 
 
 def test_a_loaded_share_partition_continues_with_the_stored_states() -> None:
-    s = made(
+    s = share_partition(
         5,
         batches=(
             StateBatch(0, 6, RecordState.ACKNOWLEDGED, 1),
@@ -282,7 +282,7 @@ def test_an_initial_start_offset_is_stored() -> None:
 
 
 def test_a_required_write_is_made_without_changes_and_begins_after_the_call() -> None:
-    s = made()
+    s = share_partition()
     assert s.begin_write() is None
     assert s.require_write() == 1
     update = s.begin_write()
@@ -294,7 +294,7 @@ def test_a_required_write_is_made_without_changes_and_begins_after_the_call() ->
 
 
 def test_changes_during_a_write_go_into_the_next_one() -> None:
-    s = made()
+    s = share_partition()
     take(s, "a", (0, 9))
     ack(s, "a", 2, 3, ACCEPT)
     first = s.begin_write()
@@ -317,7 +317,7 @@ class History:
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
         self.now = 0
-        self.share = made(deliveries_max=self.DELIVERIES_MAX, locks_max=60)
+        self.share = share_partition(deliveries_max=self.DELIVERIES_MAX, locks_max=60)
         self.stored = ShareState(1, 0, 0)
         self.state: dict[int, RecordState] = {}
         self.count: dict[int, int] = {}
@@ -415,12 +415,12 @@ def test_random_histories_agree_with_a_model_and_with_the_stored_state(seed: int
 
 
 def with_dead_letters(*batches: StateBatch) -> SharePartition:
-    s = made(deliveries_max=2, batches=batches)
+    s = share_partition(deliveries_max=2, batches=batches)
     s.dead_letters = True
     return s
 
 
-def stored(s: SharePartition) -> tuple[StateBatch, ...]:
+def write_batches(s: SharePartition) -> tuple[StateBatch, ...]:
     """The batches of the next write, which then ends."""
     update = s.begin_write()
     s.end_write()
@@ -432,7 +432,7 @@ def test_a_rejected_record_waits_for_its_dead_letter() -> None:
     take(s, "a", (0, 4))
     ack(s, "a", 1, 2, REJECT)
     assert s.next_failed(10) is None, "another leader would deliver it again"
-    assert stored(s) == (StateBatch(1, 2, RecordState.ARCHIVING, 1),)
+    assert write_batches(s) == (StateBatch(1, 2, RecordState.ARCHIVING, 1),)
     assert s.next_failed(10) == FailedRun(1, 2, 1, True) and s.next_failed(1) == FailedRun(1, 1, 1, True)
     ack(s, "a", 0, 0, ACCEPT)
     assert s.start == 1 and ack(s, "a", 1, 1, ACCEPT) == ErrorCode.INVALID_RECORD_STATE
@@ -450,7 +450,7 @@ def test_a_record_without_deliveries_left_waits_for_its_dead_letter() -> None:
     for now in (0, LOCK_MS):
         take(s, "a", (0, 0), now=now)
         s.expire(now + LOCK_MS)
-    stored(s)
+    write_batches(s)
     assert s.next_failed(10) == FailedRun(0, 0, 2, False)
     s.archive(0, 5)
     assert s.start == 1 and s.begin_write() is not None
@@ -471,5 +471,5 @@ def test_a_new_leader_writes_the_dead_letters_that_are_not_known_to_be_written()
     s.validate()
     assert s.next_failed(10) == FailedRun(0, 1, 1, True)
     s.archive(0, 1)
-    stored(s)
+    write_batches(s)
     assert s.next_failed(10) == FailedRun(2, 2, 2, False), "the cause is not stored: the deliveries are used up"

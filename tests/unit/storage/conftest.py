@@ -12,7 +12,7 @@ BUILD = Path(__file__).resolve().parents[3] / "build"
 
 
 @pytest.fixture
-def big() -> Iterator[Path]:
+def big_file() -> Iterator[Path]:
     """On the disk of this repository: /tmp may be a file system that keeps its pages in memory."""
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:

@@ -22,7 +22,7 @@ def batch(*keys: bytes, base: int = 0, compression: int = 0, header: bytes | Non
     return bytearray(records.build(content, base_offset=base, compression=compression))
 
 
-def filled(collected: AppendedKeys, *batches: bytearray) -> int:
+def append_batches(collected: AppendedKeys, *batches: bytearray) -> int:
     """Append the batches from START on. Returns the position after them."""
     position = START
     for data in batches:
@@ -44,7 +44,7 @@ def entries(name: str, *placed: tuple[int, bytearray]) -> set[int]:
 def test_entries_of_all_appends_in_log_order() -> None:
     first, second = batch(b"a", b"b", b"a"), batch(b"c", base=3) + batch(b"d", b"e", base=4)
     collected = AppendedKeys(HashedKeys(), START)
-    end = filled(collected, first, second)
+    end = append_batches(collected, first, second)
     taken = collected.take(end)
     assert taken is not None
     last = START + len(first) + len(batch(b"c"))
@@ -55,7 +55,7 @@ def test_entries_of_all_appends_in_log_order() -> None:
 
 def test_the_collection_continues_where_the_last_one_ended() -> None:
     collected = AppendedKeys(HashedKeys(), START)
-    middle = filled(collected, batch(b"a"))
+    middle = append_batches(collected, batch(b"a"))
     collected.take(middle)
     after = batch(b"b", base=1)
     collected.on_appended(after, middle)
@@ -68,7 +68,7 @@ def test_the_collection_continues_where_the_last_one_ended() -> None:
 def test_nothing_is_collected_from_a_gap_on_until_the_entries_are_taken(behind: bool) -> None:
     plain, packed, later = batch(b"a"), batch(b"b", base=1, compression=GZIP), batch(b"c", base=2)
     collected = AppendedKeys(HashedKeys(), START)
-    end = filled(collected, *([plain, packed, later] if behind else [plain + packed + later]))
+    end = append_batches(collected, *([plain, packed, later] if behind else [plain + packed + later]))
     taken = collected.take(end)
     assert taken is not None and (taken.end, taken.next_offset) == (START + len(plain), 1)
     assert set(taken.entries) == entries("", (START, plain))
@@ -82,13 +82,13 @@ def test_space_grows_with_the_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     many = batch(*keys, header=b"x")
     collected = AppendedKeys(HashedKeys("id"), START)
     small = batch(b"a", header=b"y")
-    end = filled(collected, small, many)
+    end = append_batches(collected, small, many)
     taken = collected.take(end)
     assert taken is not None and taken.end == end and len(taken.entries) == 2 * len(keys) + 2
     assert set(taken.entries) == entries("id", (START, small), (START + len(small), many))
     monkeypatch.setattr(appended_keys, "ENTRIES_MAX", 2 * ENTRIES_FIRST)
     bounded = AppendedKeys(HashedKeys("id"), START)
-    filled(bounded, small, many)
+    append_batches(bounded, small, many)
     assert bounded.count == 2 and bounded.take(end) == CollectedRange(
         START, START + len(small), array("Q", bounded_entries(small)), START, 1
     )

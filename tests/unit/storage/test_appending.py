@@ -16,7 +16,9 @@ def batch(count: int, base: int = 0, epoch: int = 0, timestamp: int = 1_000) -> 
     return data
 
 
-def fetched(data: bytearray, end_offset: int, epoch: int = -1, *, empty: bool = False) -> tuple[list[int], int]:
+def check_fetched_batches(
+    data: bytearray, end_offset: int, epoch: int = -1, *, empty: bool = False
+) -> tuple[list[int], int]:
     batches, end = check_fetched(memoryview(data), "orders-0", end_offset, epoch, empty=empty)
     return [b.base_offset for b in batches], end
 
@@ -40,8 +42,8 @@ def test_log_append_time_replaces_the_timestamps_of_the_producer() -> None:
 
 def test_a_follower_takes_complete_batches_and_ignores_a_partial_one() -> None:
     data = batch(2, 5, 1) + batch(3, 9, 2)
-    assert fetched(data + batch(1, 12, 2)[:-1], 5) == ([5, 9], len(data))
-    assert fetched(batch(1, 5)[:40], 5) == ([], 0)
+    assert check_fetched_batches(data + batch(1, 12, 2)[:-1], 5) == ([5, 9], len(data))
+    assert check_fetched_batches(batch(1, 5)[:40], 5) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -55,22 +57,22 @@ def test_a_follower_takes_complete_batches_and_ignores_a_partial_one() -> None:
 )
 def test_a_follower_rejects_offsets_and_epochs_that_decrease(data: bytearray, message: str) -> None:
     with pytest.raises(FetchRejected, match=f"orders-0: {message}"):
-        fetched(data, 5, 3)
+        check_fetched_batches(data, 5, 3)
 
 
 def test_a_follower_rejects_a_damaged_batch() -> None:
     data = batch(1, 5)
     data[-1] ^= 1
     with pytest.raises(FetchRejected, match="batch at offset 5 is damaged"):
-        fetched(data, 5)
+        check_fetched_batches(data, 5)
 
 
 def test_only_an_empty_log_starts_within_the_first_batch() -> None:
-    assert fetched(batch(10, 20) + batch(1, 30), 25, empty=True)[0] == [20, 30]
+    assert check_fetched_batches(batch(10, 20) + batch(1, 30), 25, empty=True)[0] == [20, 30]
     with pytest.raises(FetchRejected):
-        fetched(batch(10, 20), 25)
+        check_fetched_batches(batch(10, 20), 25)
     with pytest.raises(FetchRejected):
-        fetched(batch(1, 25) + batch(10, 20), 25, empty=True)
+        check_fetched_batches(batch(1, 25) + batch(10, 20), 25, empty=True)
 
 
 def test_whether_the_first_batch_contains_the_log_end() -> None:

@@ -18,7 +18,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.record_walks import batch_is_valid
 from brokerd.wire.records import HEADER_BYTES, TIMESTAMP_TYPE, BatchHeader, Record, UnpackBudget
 from brokerd.wire.steps import run_now
-from tests.fuzz.reader import Unreadable, strict
+from tests.fuzz.reader import Unreadable, read_strictly
 
 NOW = 1_700_000_000_000
 ANY = Rules()
@@ -60,7 +60,7 @@ class RawRecord:
         return varint(len(body) if self.length is None else self.length) + body
 
 
-def sealed(
+def batch_with_records(
     data: bytes, count: int, *, base: int = NOW, newest: int | None = None, codec: int = 0, flags: int = 0
 ) -> bytes:
     """A batch of `count` records with these bytes inside and a correct header."""
@@ -71,7 +71,7 @@ def sealed(
 
 
 def batch(*raw: RawRecord, **more: int) -> bytes:
-    return sealed(b"".join(r.encode(i) for i, r in enumerate(raw)), len(raw), **more)
+    return batch_with_records(b"".join(r.encode(i) for i, r in enumerate(raw)), len(raw), **more)
 
 
 def verdict(data: bytes, rules: Rules = ANY, budget: UnpackBudget | None = None) -> Rejection | int:
@@ -82,7 +82,7 @@ def verdict(data: bytes, rules: Rules = ANY, budget: UnpackBudget | None = None)
     return found
 
 
-def rejected(data: bytes, rules: Rules = ANY) -> Rejection:
+def rejection_of(data: bytes, rules: Rules = ANY) -> Rejection:
     found = verdict(data, rules)
     assert isinstance(found, Rejection), "accepted"
     return found
@@ -117,13 +117,13 @@ def test_the_largest_timestamp_is_computed_and_not_taken_from_the_header() -> No
 
 GARBAGE: dict[str, Callable[[], bytes]] = {
     "one delta out of nowhere": lambda: batch(RawRecord(offset_delta=1_000_000_000)),
-    "ten records of 0xff": lambda: sealed(b"\xff" * 80, 10),
-    "zeros": lambda: sealed(b"\0" * 80, 10),
+    "ten records of 0xff": lambda: batch_with_records(b"\xff" * 80, 10),
+    "zeros": lambda: batch_with_records(b"\0" * 80, 10),
     "a delta twice": lambda: batch(RawRecord(), RawRecord(offset_delta=0)),
     "a delta left out": lambda: batch(RawRecord(), RawRecord(offset_delta=2), RawRecord()),
     "a negative delta": lambda: batch(RawRecord(offset_delta=-1)),
-    "bytes behind the last record": lambda: sealed(RawRecord().encode(0) + b"\0", 1),
-    "fewer records than said": lambda: sealed(RawRecord(value=b"v" * 100).encode(0), 3),
+    "bytes behind the last record": lambda: batch_with_records(RawRecord().encode(0) + b"\0", 1),
+    "fewer records than said": lambda: batch_with_records(RawRecord(value=b"v" * 100).encode(0), 3),
     "a length beyond the batch": lambda: batch(RawRecord(length=5_000)),
     "a length too short": lambda: batch(RawRecord(length=3), RawRecord()),
     "a negative length": lambda: batch(RawRecord(length=-1)),
@@ -132,8 +132,8 @@ GARBAGE: dict[str, Callable[[], bytes]] = {
     "a value shorter than the record": lambda: batch(RawRecord(value_length=4), RawRecord()),
     "headers that are not there": lambda: batch(RawRecord(header_count=1_000_000), RawRecord()),
     "a negative number of headers": lambda: batch(RawRecord(header_count=-1)),
-    "a header without a name": lambda: sealed(b"\x10\0\0\0\1\1\2\1\1", 1),
-    "a varint without end": lambda: sealed(b"\xff" * 20 + b"\1", 1),
+    "a header without a name": lambda: batch_with_records(b"\x10\0\0\0\1\1\2\1\1", 1),
+    "a varint without end": lambda: batch_with_records(b"\xff" * 20 + b"\1", 1),
     "a timestamp of more than 64 bits": lambda: batch(RawRecord(timestamp_delta=2**63 - 1)),
 }
 
@@ -144,14 +144,14 @@ def test_records_that_no_consumer_could_read_are_invalid(case: str, codec: int) 
     data = GARBAGE[case]()
     if codec:
         _, header = next(records.batches(data))
-        data = sealed(data[HEADER_BYTES:], header.record_count, codec=codec)
-    found = rejected(data)
+        data = batch_with_records(data[HEADER_BYTES:], header.record_count, codec=codec)
+    found = rejection_of(data)
     assert (found.error, found.record_errors) == (ErrorCode.INVALID_RECORD, ())
 
 
 def test_a_batch_that_cannot_be_decompressed_is_invalid_or_too_large() -> None:
-    broken = sealed(b"x" * 50, 1, codec=0, flags=4)
-    assert rejected(broken).error == ErrorCode.INVALID_RECORD
+    broken = batch_with_records(b"x" * 50, 1, codec=0, flags=4)
+    assert rejection_of(broken).error == ErrorCode.INVALID_RECORD
     bomb = batch(*[RawRecord(value=b"\0" * 1000)] * 100, codec=4)
     budget = UnpackBudget()
     budget.records = 99
@@ -165,14 +165,14 @@ def test_ten_records_without_key_in_a_hundred_are_named(codec: int) -> None:
     without = set(range(3, 100, 10))
     data = batch(*(RawRecord(key=None if i in without else b"key") for i in range(100)), codec=codec)
     assert verdict(data) == NOW
-    found = rejected(data, Rules(keyed=True))
+    found = rejection_of(data, Rules(keyed=True))
     assert found.error == ErrorCode.INVALID_RECORD
     assert {e.batch_index for e in found.record_errors} == without
     assert all("key" in e.message for e in found.record_errors)
 
 
 def test_a_batch_without_keys_names_a_bounded_number_of_records() -> None:
-    found = rejected(batch(*[RawRecord()] * 5_000), Rules(keyed=True))
+    found = rejection_of(batch(*[RawRecord()] * 5_000), Rules(keyed=True))
     assert [e.batch_index for e in found.record_errors] == list(range(RECORD_ERRORS_MAX))
 
 
@@ -185,7 +185,7 @@ def test_timestamps_out_of_range_are_named_and_decide_the_code() -> None:
             "cleanup.policy": "compact",
         }
     )
-    found = rejected(batch(*raw, RawRecord()), rules_of(config, NOW))
+    found = rejection_of(batch(*raw, RawRecord()), rules_of(config, NOW))
     assert found.error == ErrorCode.INVALID_TIMESTAMP
     assert {e.batch_index for e in found.record_errors} == {1, 3, 6}
     assert verdict(batch(RawRecord(key=b"k"), base=-1), rules_of(config, NOW)) == -1, (
@@ -196,7 +196,7 @@ def test_timestamps_out_of_range_are_named_and_decide_the_code() -> None:
     )
     assert verdict(batch(*raw), rules_of(stamped, NOW)) == NOW + 501
     many = [RawRecord(timestamp_delta=0)] * 30 + [RawRecord(timestamp_delta=60)] + [RawRecord(timestamp_delta=0)] * 30
-    far = rejected(batch(*many), Rules(False, NOW - 10, NOW + 50))
+    far = rejection_of(batch(*many), Rules(False, NOW - 10, NOW + 50))
     assert [e.batch_index for e in far.record_errors] == [30]
 
 
@@ -207,7 +207,7 @@ def test_without_a_limit_every_timestamp_is_accepted() -> None:
 
 
 def test_only_brokers_stamp_append_times() -> None:
-    assert rejected(batch(RawRecord(), flags=TIMESTAMP_TYPE)).error == ErrorCode.INVALID_TIMESTAMP
+    assert rejection_of(batch(RawRecord(), flags=TIMESTAMP_TYPE)).error == ErrorCode.INVALID_TIMESTAMP
 
 
 def test_the_validation_stops_after_the_requested_number_of_records() -> None:
@@ -222,12 +222,12 @@ def test_the_validation_stops_after_the_requested_number_of_records() -> None:
 # -- compared with a slow and strict reader --------------------------------------------------------------------------------
 
 
-def agrees(data: bytes, count: int) -> bool:
-    header = records.peek(sealed(data, count))
+def is_valid_in_both(data: bytes, count: int) -> bool:
+    header = records.peek(batch_with_records(data, count))
     walk = Walk(data, header, Rules(keyed=True))
     found = walk.verdict()
     try:
-        newest, unkeyed = strict(data, count, NOW)
+        newest, unkeyed = read_strictly(data, count, NOW)
     except Unreadable:
         assert walk.problem is not None, "no strict reader could read this"
         return False
@@ -257,14 +257,14 @@ def test_the_validation_agrees_with_a_slow_reference_reader(
     """Runs of equal records and the records between them, unchanged and with a few bytes changed."""
     raw = [r for shape in shapes for r in [shape] * rng.randint(1, repeats)]
     data = bytearray(b"".join(r.encode(i) for i, r in enumerate(raw)))
-    assert agrees(bytes(data), len(raw))
+    assert is_valid_in_both(bytes(data), len(raw))
     small = [i for i, b in enumerate(data[:20_000]) if b != ord("v")]
     for _ in range(15):
         wrong = bytearray(data)
         for _ in range(rng.choice((1, 1, 2))):
             at = rng.choice(small)
             wrong[at] = rng.choice((0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF, wrong[at] ^ 2, wrong[at] ^ 0x80))
-        agrees(bytes(wrong), len(raw))
+        is_valid_in_both(bytes(wrong), len(raw))
 
 
 def test_each_byte_of_a_run_is_compared() -> None:
@@ -278,9 +278,9 @@ def test_each_byte_of_a_run_is_compared() -> None:
         raw = [RawRecord(key=key, value=value, timestamp_delta=delta)] * 80
         encoded = [r.encode(i) for i, r in enumerate(raw)]
         data = b"".join(encoded)
-        assert agrees(data, len(raw))
+        assert is_valid_in_both(data, len(raw))
         for wrong in (2, 40, 70):
             first = len(b"".join(encoded[:wrong]))
             for at in (first + i for i, byte in enumerate(encoded[wrong]) if byte not in b"vk"):
                 for change in (1, 2, 0x80):
-                    agrees(data[:at] + bytes((data[at] ^ change,)) + data[at + 1 :], len(raw))
+                    is_valid_in_both(data[:at] + bytes((data[at] ^ change,)) + data[at + 1 :], len(raw))

@@ -21,7 +21,7 @@ def disk() -> SimDisk:
     return disk
 
 
-def loaded(disk: SimDisk, end_offset: int) -> int:
+def load_offset(disk: SimDisk, end_offset: int) -> int:
     state = CleanerState(FOLDER, disk)
     state.load(end_offset)
     return state.offset
@@ -40,24 +40,24 @@ def swaps_on(disk: SimDisk) -> list[str]:
 
 
 def test_the_offset_survives_a_restart(disk: SimDisk) -> None:
-    assert loaded(disk, 1_000) == 0
+    assert load_offset(disk, 1_000) == 0
     CleanerState(FOLDER, disk).record_cleaned(70)
-    assert loaded(disk, 1_000) == 70
+    assert load_offset(disk, 1_000) == 70
 
 
 def test_an_offset_above_the_log_end_is_discarded_for_good(disk: SimDisk) -> None:
     CleanerState(FOLDER, disk).record_cleaned(70)
-    assert loaded(disk, 69) == 0
-    assert not disk.exists(FOLDER / CLEANER_OFFSET) and loaded(disk, 1_000) == 0
+    assert load_offset(disk, 69) == 0
+    assert not disk.exists(FOLDER / CLEANER_OFFSET) and load_offset(disk, 1_000) == 0
 
 
 def test_a_truncation_below_the_offset_discards_it_and_one_above_keeps_it(disk: SimDisk) -> None:
     state = CleanerState(FOLDER, disk)
     state.record_cleaned(70)
     state.before_truncation(70)
-    assert state.offset == loaded(disk, 1_000) == 70
+    assert state.offset == load_offset(disk, 1_000) == 70
     state.before_truncation(69)
-    assert state.offset == loaded(disk, 1_000) == 0
+    assert state.offset == load_offset(disk, 1_000) == 0
 
 
 def test_a_truncation_deletes_all_compacted_files(disk: SimDisk) -> None:
@@ -78,4 +78,4 @@ def test_a_full_disk_loses_the_hint_only(disk: SimDisk, caplog: pytest.LogCaptur
     state = CleanerState(FOLDER, disk)
     state.record_cleaned(70)
     assert state.offset == 70 and "cleaner offset not written: partition=t-0" in caplog.text
-    assert loaded(disk, 1_000) == 0
+    assert load_offset(disk, 1_000) == 0

@@ -30,7 +30,7 @@ def log_file(data: bytes = LOG, base: int = BASE) -> LogFile:
     return LogFile(lambda length, position: data[position : position + length], base, len(data))
 
 
-def built(records: list[Record]) -> bytearray:
+def build_index_file(records: list[Record]) -> bytearray:
     """A file with these records (delivery time, offset, digest), two tombstones and two journal entries."""
     builder, file = DelayIndexBuilder(BASE, BUCKET_MS), bytearray()
 
@@ -55,7 +55,7 @@ def built(records: list[Record]) -> bytearray:
     return file
 
 
-def opened(file: bytes | bytearray, log: LogFile | None = None, bucket_ms: int = BUCKET_MS) -> IndexContents:
+def open_index(file: bytes | bytearray, log: LogFile | None = None, bucket_ms: int = BUCKET_MS) -> IndexContents:
     def read(length: int, position: int) -> bytes:
         return bytes(file[position : position + length])
 
@@ -63,7 +63,7 @@ def opened(file: bytes | bytearray, log: LogFile | None = None, bucket_ms: int =
 
 
 def read_all(file: bytes | bytearray) -> list[bytes]:
-    index = opened(file).index
+    index = open_index(file).index
     return [index.records_of(g) for g in index.groups()]
 
 
@@ -79,7 +79,7 @@ def test_the_records_of_each_bucket_are_read_in_the_order_of_the_log(
 ) -> None:
     monkeypatch.setattr(delay_index, "RUN_RECORDS", run_records)
     records = random_records(90)
-    contents = opened(built(records))
+    contents = open_index(build_index_file(records))
     index = contents.index
     assert (index.base_offset, index.end_offset, contents.discarded) == (BASE, END, 3)
     for bucket in range(9):
@@ -96,22 +96,22 @@ def test_the_records_of_each_bucket_are_read_in_the_order_of_the_log(
 
 
 def test_a_segment_without_delayed_records_has_an_index() -> None:
-    contents = opened(built([]))
+    contents = open_index(build_index_file([]))
     assert list(contents.index.groups()) == [] and contents.bitmap == b"" and len(contents.journal) == 2
 
 
 def test_an_index_of_another_content_is_not_used() -> None:
-    file = built(random_records(5))
+    file = build_index_file(random_records(5))
     assert parse_header(lambda length, position: bytes(file[position : position + length])).decided_below == 500
     for log in (log_file(base=BASE + 1), log_file(LOG + b"x"), log_file(LOG[:120] + b"!" + LOG[121:])):
         with pytest.raises(InvalidDelayIndex, match="another content"):
-            opened(file, log)
+            open_index(file, log)
     with pytest.raises(InvalidDelayIndex, match="buckets of 1000 ms"):
-        opened(file, bucket_ms=BUCKET_MS + 1)
+        open_index(file, bucket_ms=BUCKET_MS + 1)
 
 
 def test_no_damaged_byte_is_used() -> None:
-    whole = built(random_records(40))
+    whole = build_index_file(random_records(40))
     assert sum(map(len, read_all(whole))) == 40 * STORED.size
     for position in range(len(whole)):
         file = bytearray(whole)
@@ -120,7 +120,7 @@ def test_no_damaged_byte_is_used() -> None:
             read_all(file)
     for cut in (0, 10, len(whole) - 1):
         with pytest.raises(InvalidDelayIndex):
-            opened(whole[:cut])
+            open_index(whole[:cut])
 
 
 def test_offsets_are_limited() -> None:

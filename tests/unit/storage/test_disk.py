@@ -13,15 +13,15 @@ from tests.simulation.disk import Crashed, SimDisk
 
 
 @pytest.fixture(params=["os", "sim"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, Path]:
+def disk_and_folder(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, Path]:
     disk: Disk = OsDisk() if request.param == "os" else SimDisk()
     folder = tmp_path / "data" / "t-0"
     disk.mkdir(folder)
     return disk, folder
 
 
-def test_written_bytes_are_read_at_any_position(place: tuple[Disk, Path]) -> None:
-    disk, folder = place
+def test_written_bytes_are_read_at_any_position(disk_and_folder: tuple[Disk, Path]) -> None:
+    disk, folder = disk_and_folder
     file = disk.open(folder / "a", create=True)
     file.pwrite(b"hello world", 0)
     file.pwrite(memoryview(b"W"), 6)
@@ -35,8 +35,8 @@ def test_written_bytes_are_read_at_any_position(place: tuple[Disk, Path]) -> Non
     assert disk.read(folder / "a") == b"hello\0\0"
 
 
-def test_a_missing_file_is_reported(place: tuple[Disk, Path]) -> None:
-    disk, folder = place
+def test_a_missing_file_is_reported(disk_and_folder: tuple[Disk, Path]) -> None:
+    disk, folder = disk_and_folder
     assert disk.read(folder / "x") is None and disk.size(folder / "x") == -1 and not disk.exists(folder / "x")
     disk.unlink(folder / "x")
     disk.discard(folder / "x")
@@ -50,8 +50,8 @@ def test_a_missing_file_is_reported(place: tuple[Disk, Path]) -> None:
             attempt()
 
 
-def test_files_are_renamed_and_deleted(place: tuple[Disk, Path]) -> None:
-    disk, folder = place
+def test_files_are_renamed_and_deleted(disk_and_folder: tuple[Disk, Path]) -> None:
+    disk, folder = disk_and_folder
     disk.replace(folder / "a", b"1", durable=True)
     disk.replace(folder / "a", b"22")
     disk.replace(folder / "b", b"3")
@@ -64,8 +64,8 @@ def test_files_are_renamed_and_deleted(place: tuple[Disk, Path]) -> None:
     assert disk.listdir(folder) == []
 
 
-def test_an_open_file_stays_readable_after_its_deletion(place: tuple[Disk, Path]) -> None:
-    disk, folder = place
+def test_an_open_file_stays_readable_after_its_deletion(disk_and_folder: tuple[Disk, Path]) -> None:
+    disk, folder = disk_and_folder
     disk.replace(folder / "a", b"old")
     held = disk.open(folder / "a")
     disk.replace(folder / "a", b"new")
@@ -75,8 +75,8 @@ def test_an_open_file_stays_readable_after_its_deletion(place: tuple[Disk, Path]
     assert held.pread(3, 0) == b"new"
 
 
-def test_directories_are_created_moved_and_removed_with_their_content(place: tuple[Disk, Path]) -> None:
-    disk, folder = place
+def test_directories_are_created_moved_and_removed_with_their_content(disk_and_folder: tuple[Disk, Path]) -> None:
+    disk, folder = disk_and_folder
     disk.mkdir(folder)
     disk.replace(folder / "a", b"1")
     assert disk.isdir(folder) and not disk.isdir(folder / "a") and disk.exists(folder)
@@ -197,8 +197,8 @@ def test_a_crash_happens_at_the_requested_step() -> None:
     assert disk.killed().read(FOLDER / "f") == b"ha"
 
 
-def test_a_file_keeps_its_id_and_no_copy_has_it(place: tuple[Disk, Path]) -> None:
-    disk, folder = place
+def test_a_file_keeps_its_id_and_no_copy_has_it(disk_and_folder: tuple[Disk, Path]) -> None:
+    disk, folder = disk_and_folder
     assert disk.file_id(folder / "a") == ""
     disk.replace(folder / "a", b"1")
     first = disk.file_id(folder / "a")

@@ -16,7 +16,7 @@ LOG = Path("/data/00000000000000000000.log")
 ENTRIES = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 5_000), st.integers(0, 100)), min_size=1, max_size=30)
 
 
-def built(steps: list[tuple[int, int, int]]) -> SparseIndex:
+def index_with_steps(steps: list[tuple[int, int, int]]) -> SparseIndex:
     """Entries that ascend by the given steps of offset, position and time. The first entry is at position 0."""
     index = SparseIndex()
     relative = position = newest = 0
@@ -41,7 +41,7 @@ def rows(index: SparseIndex) -> list[tuple[int, int, int]]:
 def test_searches_find_what_a_linear_search_finds(
     steps: list[tuple[int, int, int]], wanted: int, position: int
 ) -> None:
-    index = built(steps)
+    index = index_with_steps(steps)
     every = list(enumerate(rows(index)))
     assert index.at_or_before(wanted) == max((i for i, (o, _, _) in every if o <= wanted), default=-1)
     assert index.at_or_after(position) == min((i for i, (_, p, _) in every if p >= position), default=-1)
@@ -54,7 +54,7 @@ def test_searches_find_what_a_linear_search_finds(
 @given(ENTRIES, st.integers(0, 30))
 def test_an_index_is_read_back_also_after_it_was_saved_in_parts(steps: list[tuple[int, int, int]], part: int) -> None:
     device, index = disk(), SparseIndex()
-    for i, row in enumerate(rows(built(steps))):
+    for i, row in enumerate(rows(index_with_steps(steps))):
         if i == part:
             index.save(device, LOG, index.times[-1] if len(index) else 0, 0)
         index.add(*row)
@@ -65,14 +65,14 @@ def test_an_index_is_read_back_also_after_it_was_saved_in_parts(steps: list[tupl
 
 
 def test_entries_beyond_the_size_of_the_log_are_not_loaded() -> None:
-    device, index = disk(), built([(1, 100, 1)] * 5)
+    device, index = disk(), index_with_steps([(1, 100, 1)] * 5)
     index.save(device, LOG, 5, 5)
     loaded = SparseIndex.load(device, LOG, 250)
     assert loaded is not None and list(loaded.positions) == [0, 100, 200]
 
 
 def test_a_truncation_removes_entries_and_the_next_save_removes_them_from_the_files() -> None:
-    device, index = disk(), built([(1, 100, 1)] * 5)
+    device, index = disk(), index_with_steps([(1, 100, 1)] * 5)
     index.save(device, LOG, 5, 5)
     index.truncate(200)
     index.save(device, LOG, 2, 2)

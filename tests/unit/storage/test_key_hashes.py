@@ -15,7 +15,7 @@ HEADERS = st.lists(st.tuples(st.sampled_from(["id", "trace", ""]), BYTES), max_s
 RECORDS = st.lists(st.builds(Record, st.just(0), st.integers(0, 2**42), BYTES, BYTES, HEADERS), min_size=1, max_size=20)
 
 
-def expected(content: list[Record], name: str) -> set[int]:
+def expected_hashes(content: list[Record], name: str) -> set[int]:
     out = {key_hash(r.key) for r in content if r.key is not None}
     if name:
         out |= {header_hash(v, header_seed(name)) for r in content for n, v in r.headers if n == name and v is not None}
@@ -27,7 +27,7 @@ def expected(content: list[Record], name: str) -> set[int]:
 def test_each_key_and_each_value_of_the_header_has_its_hash(content: list[Record], name: str, compression: int) -> None:
     content = [r._replace(offset=i) for i, r in enumerate(content)]
     data = b"before" + records.build(content, compression=compression)
-    assert HashedKeys(name).of_batch(data, 6, records.peek(data, 6)) == expected(content, name)
+    assert HashedKeys(name).of_batch(data, 6, records.peek(data, 6)) == expected_hashes(content, name)
 
 
 @settings(max_examples=300, deadline=None)
@@ -40,7 +40,7 @@ def test_a_batch_that_cannot_be_decoded_raises_nothing(content: list[Record], at
         readable = list(records.iterate(data))
     except records.CorruptBatch:
         return
-    assert found == expected(readable, name), "what a look-up can return is indexed"
+    assert found == expected_hashes(readable, name), "what a look-up can return is indexed"
 
 
 def test_a_control_batch_has_no_keys() -> None:

@@ -33,30 +33,30 @@ def log_of(batches: Batches) -> bytes:
 def file_of(batches: Batches, seed: int = NO_HEADER) -> bytearray:
     builder, out, log = KeyIndexBuilder(), bytearray(), log_of(batches)
 
-    def put(data: bytes, at: int) -> None:
+    def write_at(data: bytes, at: int) -> None:
         out.extend(bytes(max(0, at + len(data) - len(out))))
         out[at : at + len(data)] = data
 
     for i, hashes in enumerate(batches):
         builder.add(hashes, i * BATCH_BYTES)
         if builder.full:
-            put(*builder.run((i + 1) * BATCH_BYTES))
-    put(*builder.run(len(log)))
+            write_at(*builder.run((i + 1) * BATCH_BYTES))
+    write_at(*builder.run(len(log)))
     last = len(log) - BATCH_BYTES
     identity = SegmentIdentity(7, len(log), last, crc32c(log[last : last + key_index.BATCH_HEADER_BYTES]))
     table, at, header = builder.finish(identity, seed)
-    put(table, at)
-    put(header, 0)
+    write_at(table, at)
+    write_at(header, 0)
     return out
 
 
-def opened(data: bytes | bytearray, batches: Batches, seed: int = NO_HEADER) -> KeyIndex:
+def open_index(data: bytes | bytearray, batches: Batches, seed: int = NO_HEADER) -> KeyIndex:
     log = log_of(batches)
     of_log = LogFile(lambda length, position: log[position : position + length], 7, len(log))
     return KeyIndex.of_file(lambda length, position: bytes(data[position : position + length]), len(data), of_log, seed)
 
 
-def expected(batches: Batches, wanted: int, below: int) -> list[int]:
+def expected_positions(batches: Batches, wanted: int, below: int) -> list[int]:
     return [i * BATCH_BYTES for i in reversed(range(len(batches))) if wanted in batches[i] and i * BATCH_BYTES < below]
 
 
@@ -78,10 +78,12 @@ def test_every_batch_with_the_key_is_found_newest_first_whatever_the_runs_and_bu
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(key_index, "RUN_ENTRIES", run)
         patched.setattr(key_index, "BUCKET_ENTRIES", bucket)
-        index = opened(file_of(batches), batches)
+        index = open_index(file_of(batches), batches)
         assert index.entries == sum(map(len, batches))
         for hash_ in {wanted, *set().union(*batches)}:
-            assert list(index.positions(hash_, cut * BATCH_BYTES)) == expected(batches, hash_, cut * BATCH_BYTES)
+            assert list(index.positions(hash_, cut * BATCH_BYTES)) == expected_positions(
+                batches, hash_, cut * BATCH_BYTES
+            )
 
 
 @settings(max_examples=150, deadline=None)
@@ -113,7 +115,7 @@ def test_a_part_of_an_index_finds_the_batches_that_it_covers_also_when_the_build
         add((len(batches) + i) * BATCH_BYTES, hashes)
     index = KeyIndex(lambda length, position: bytes(out[position : position + length]), part.runs, part.tail)
     for hash_ in {*set().union(*batches, *more), 0xFF000000, 0xFF}:
-        assert list(index.positions(hash_, cut * BATCH_BYTES)) == expected(batches, hash_, cut * BATCH_BYTES)
+        assert list(index.positions(hash_, cut * BATCH_BYTES)) == expected_positions(batches, hash_, cut * BATCH_BYTES)
     assert (part.seed, part.log_end, part.end_offset) == (5, len(batches) * BATCH_BYTES, 77)
 
 
@@ -124,10 +126,10 @@ def test_a_flipped_bit_is_rejected_or_changes_nothing(batches: Batches, at: int,
     damaged = file_of(batches)
     damaged[at % len(damaged)] ^= 1 << bit
     try:
-        found = list(opened(damaged, batches).positions(wanted, 1 << 31))
+        found = list(open_index(damaged, batches).positions(wanted, 1 << 31))
     except InvalidKeyIndex:
         return
-    assert found == expected(batches, wanted, 1 << 31)
+    assert found == expected_positions(batches, wanted, 1 << 31)
 
 
 @settings(max_examples=100, deadline=None)
@@ -135,7 +137,7 @@ def test_a_flipped_bit_is_rejected_or_changes_nothing(batches: Batches, at: int,
 def test_a_cut_off_file_is_rejected(batches: Batches, cut: int) -> None:
     whole = file_of(batches)
     with pytest.raises(InvalidKeyIndex):
-        opened(whole[: len(whole) - 1 - cut % len(whole)], batches)
+        open_index(whole[: len(whole) - 1 - cut % len(whole)], batches)
 
 
 def test_an_index_of_another_segment_content_version_or_header_is_rejected() -> None:
@@ -143,13 +145,13 @@ def test_an_index_of_another_segment_content_version_or_header_is_rejected() -> 
     whole = file_of(batches)
     for other in ([{1}, {2}], [{1}, {2}, {3}, {4}]):
         with pytest.raises(InvalidKeyIndex, match="earlier content"):
-            opened(whole, other)
+            open_index(whole, other)
     with pytest.raises(InvalidKeyIndex, match=r"weir\.index\.header"):
-        opened(whole, batches, header_seed("order-id"))
+        open_index(whole, batches, header_seed("order-id"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(key_index, "VERSION", 1)
         with pytest.raises(InvalidKeyIndex, match="version 0 is unknown"):
-            opened(whole, batches)
+            open_index(whole, batches)
     log = log_of(batches)
     changed = log[:200] + b"x" * BATCH_BYTES
     rewritten = LogFile(lambda length, position: changed[position : position + length], 7, len(log))
@@ -170,12 +172,12 @@ def test_a_search_reads_one_bucket_of_each_run() -> None:
     data, log = file_of(batches), log_of(batches)
     read: list[int] = []
 
-    def counted(length: int, position: int) -> bytes:
+    def read_and_record(length: int, position: int) -> bytes:
         read.append(length)
         return bytes(data[position : position + length])
 
     of_log = LogFile(lambda length, position: log[position : position + length], 7, len(log))
-    index = KeyIndex.of_file(counted, len(data), of_log, NO_HEADER)
+    index = KeyIndex.of_file(read_and_record, len(data), of_log, NO_HEADER)
     assert list(index.positions(key_hash(b"order-99"), 1 << 31)) == [6 * BATCH_BYTES]
     assert sum(read) < 12_000 < len(data) // 60
 

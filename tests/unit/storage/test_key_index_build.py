@@ -14,13 +14,13 @@ from brokerd.storage.segment import Segment
 from brokerd.wire import records
 from brokerd.wire.records import Record
 from tests.simulation.disk import SimDisk
-from tests.unit.storage.test_log import NOW, append, opened, sim
+from tests.unit.storage.test_log import NOW, append, open_log, sim
 
 
-def filled() -> tuple[SimDisk, Log, Segment]:
+def log_with_closed_segment() -> tuple[SimDisk, Log, Segment]:
     """A closed segment of 20 batches with three keys each."""
     disk = sim()
-    log = opened(disk, segment_bytes="100000000")
+    log = open_log(disk, segment_bytes="100000000")
     for i in range(20):
         keys = [b"k%d" % i, b"k%d" % (i % 4), b"common"]
         append(log, bytearray(records.build([Record(j, 5, key, b"v" * 40) for j, key in enumerate(keys)])))
@@ -45,7 +45,7 @@ def test_a_build_in_slices_finds_each_key_in_its_batches(
     monkeypatch.setattr(key_index, "RUN_ENTRIES", 10)
     if not compiled:
         monkeypatch.setattr(key_hashes, "_compiled", None)
-    disk, _, segment = filled()
+    disk, _, segment = log_with_closed_segment()
     build = build_of(disk, segment)
     while not build.finished:
         build.run(slice_bytes)
@@ -62,7 +62,7 @@ def test_a_build_in_slices_finds_each_key_in_its_batches(
 
 
 def test_a_missing_or_foreign_file_is_not_reused() -> None:
-    disk, _, segment = filled()
+    disk, _, segment = log_with_closed_segment()
     with pytest.raises(InvalidKeyIndex, match="no key index"):
         index_of(disk, segment)
     disk.replace(segment.path.with_suffix(key_index.SUFFIX), b"something else")
@@ -72,7 +72,7 @@ def test_a_missing_or_foreign_file_is_not_reused() -> None:
 
 
 def test_a_damaged_log_ends_the_build() -> None:
-    disk, _, segment = filled()
+    disk, _, segment = log_with_closed_segment()
     disk.names[segment.path].live[200] ^= 1
     build = build_of(disk, segment)
     with pytest.raises(DiskFailed, match="damaged"):
@@ -86,7 +86,7 @@ def test_a_damaged_log_ends_the_build() -> None:
 @pytest.mark.parametrize("entries_max", [0, 7, 1_000_000])
 def test_a_build_follows_a_growing_segment_and_its_parts_can_be_searched(entries_max: int) -> None:
     disk = sim()
-    log = opened(disk, segment_bytes="100000000")
+    log = open_log(disk, segment_bytes="100000000")
     segment = log.segments[0]
     build = KeyIndexBuild(disk, segment.path, segment.base_offset, 0, HashedKeys(), closed=False)
     read: list[int] = []

@@ -19,7 +19,7 @@ from brokerd.storage.segment import Segment
 from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire import records
 from brokerd.wire.records import Record
-from tests.unit.storage.test_log import NOW, append, everything, opened, sim
+from tests.unit.storage.test_log import NOW, append, open_log, read_all, sim
 
 KEYS = [b"a", b"b", b"cc", b""]
 RECORD = st.builds(
@@ -43,15 +43,15 @@ WANTED = st.builds(
 )
 
 
-def filled(batches: list[tuple[list[Record], int]]) -> tuple[Log, Segment]:
-    log = opened(sim(), index_interval_bytes="0")
+def log_with_batches(batches: list[tuple[list[Record], int]]) -> tuple[Log, Segment]:
+    log = open_log(sim(), index_interval_bytes="0")
     for content, compression in batches:
         content = [r._replace(offset=i) for i, r in enumerate(content)]
         append(log, bytearray(records.build(content, compression=compression)))
     return log, log.segments[0]
 
 
-def indexed(log: Log, segment: Segment, header_name: str) -> int:
+def build_index(log: Log, segment: Segment, header_name: str) -> int:
     log.roll(NOW)
     build = KeyIndexBuild(log.disk, segment.path, segment.base_offset, segment.size, HashedKeys(header_name))
     while not build.finished:
@@ -70,7 +70,7 @@ def partly_indexed(log: Log, segment: Segment, header_name: str, batches: int) -
     return build.part
 
 
-def searched(
+def search_all_parts(
     view: SegmentView,
     wanted: KeyCriteria,
     below: int,
@@ -114,35 +114,35 @@ def test_a_search_finds_what_a_walk_finds_newest_first(
     how: str,
     indexed_batches: int,
 ) -> None:
-    log, segment = filled(batches)
+    log, segment = log_with_batches(batches)
     below = max(1, log.end_offset - cut)
     header = records.peek(records.build([Record(0, 0, b"k", b"v")]))
-    expected = [r for r in reversed(everything(log)) if r.offset < below and wanted.matches(r, header)]
-    seed = indexed(log, segment, wanted.header_name) if how == "index" else None
+    expected = [r for r in reversed(read_all(log)) if r.offset < below and wanted.matches(r, header)]
+    seed = build_index(log, segment, wanted.header_name) if how == "index" else None
     if how == "closed":
         log.roll(NOW)
     part = partly_indexed(log, segment, wanted.header_name, indexed_batches) if how == "part" else None
     view = SegmentView.of(segment, active=how in ("active", "part"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(key_search, "CHUNK_BYTES", chunk)
-        assert searched(view, wanted, below, seed, most, size, part) == expected
+        assert search_all_parts(view, wanted, below, seed, most, size, part) == expected
 
 
 def test_records_of_aborted_transactions_are_skipped() -> None:
-    log = opened(sim())
+    log = open_log(sim())
     for producer in (1, 2):
         data = records.build(
             [Record(0, 5, b"k", b"v")], producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True
         )
         append(log, bytearray(data))
     wanted = KeyCriteria(b"k", aborted=[AbortedTxn(1, 0, 4, 0)])
-    found = searched(SegmentView.of(log.segments[0], active=True), wanted, 2, None, 10, 1_000)
+    found = search_all_parts(SegmentView.of(log.segments[0], active=True), wanted, 2, None, 10, 1_000)
     assert [r.offset for r in found] == [1]
 
 
 def test_a_damaged_index_is_replaced_by_a_scan_and_reported() -> None:
-    log, segment = filled([([Record(0, 1, b"a", b"v")], 0)] * 8)
-    seed = indexed(log, segment, "")
+    log, segment = log_with_batches([([Record(0, 1, b"a", b"v")], 0)] * 8)
+    seed = build_index(log, segment, "")
     log.disk.names[segment.path.with_suffix(key_index.SUFFIX)].live[-1] ^= 1  # type: ignore[attr-defined]
     search = SegmentSearch(SegmentView.of(segment, active=False), KeyCriteria(b"a"), 8, 100, 1_000_000, seed)
     search.run()
@@ -151,7 +151,7 @@ def test_a_damaged_index_is_replaced_by_a_scan_and_reported() -> None:
 
 
 def test_a_part_reads_only_what_it_does_not_cover_and_a_lost_temporary_file_is_replaced_by_a_scan() -> None:
-    log, segment = filled([([Record(0, 1, b"a" if i == 2 else b"b", b"v")], 0) for i in range(8)])
+    log, segment = log_with_batches([([Record(0, 1, b"a" if i == 2 else b"b", b"v")], 0) for i in range(8)])
     part = partly_indexed(log, segment, "", 6)
     assert part is not None and part.runs and part.tail and part.end_offset == 6
     view = SegmentView.of(segment, active=True)
@@ -169,7 +169,7 @@ def test_a_part_reads_only_what_it_does_not_cover_and_a_lost_temporary_file_is_r
 @pytest.mark.parametrize("size", [0, 30, 200])
 def test_a_file_that_was_replaced_since_the_job_was_planned_is_an_error_of_the_disk(size: int) -> None:
     """The caller then finds that the segment has changed, and searches again."""
-    log, segment = filled([([Record(0, 1, b"a", b"v" * 20)], 0) for _ in range(8)])
+    log, segment = log_with_batches([([Record(0, 1, b"a", b"v" * 20)], 0) for _ in range(8)])
     part = partly_indexed(log, segment, "", 8)
     view = SegmentView.of(segment, active=True)
     data = bytes(log.disk.names[segment.path].live)  # type: ignore[attr-defined]
@@ -192,15 +192,15 @@ def same_hash() -> tuple[bytes, bytes]:
 
 def test_a_hit_that_the_log_does_not_confirm_is_no_match() -> None:
     key, other = same_hash()
-    log, segment = filled([([Record(0, 1, key, b"v")], 0)] * 4)
-    seed = indexed(log, segment, "")
+    log, segment = log_with_batches([([Record(0, 1, key, b"v")], 0)] * 4)
+    seed = build_index(log, segment, "")
     search = SegmentSearch(SegmentView.of(segment, active=False), KeyCriteria(other), 4, 100, 1_000_000, seed)
     search.run()
     assert search.matches == [] and search.used_index and search.log_bytes > 0
 
 
 def test_a_damaged_batch_is_an_error() -> None:
-    log, segment = filled([([Record(0, 1, b"a", b"v")], 0)] * 4)
+    log, segment = log_with_batches([([Record(0, 1, b"a", b"v")], 0)] * 4)
     log.disk.names[segment.path].live[segment.size - 1] ^= 1  # type: ignore[attr-defined]
     with pytest.raises(DiskFailed, match="damaged"):
-        searched(SegmentView.of(segment, active=True), KeyCriteria(b"a"), 4, None, 10, 1_000_000)
+        search_all_parts(SegmentView.of(segment, active=True), KeyCriteria(b"a"), 4, None, 10, 1_000_000)

@@ -35,7 +35,7 @@ def with_records() -> SimDisk:
     return disk
 
 
-def deleted() -> Image:
+def image_with_deleted_topic() -> Image:
     image = Image()
     for record in (ClusterCreated("c"), TopicCreated(OLD, "t", 1, {}, 1), TopicReady(OLD), TopicDeleted(OLD, "t", 1)):
         image.apply(record)
@@ -46,7 +46,7 @@ def end_of_recreated(disk: SimDisk, *, after_power_cut: bool) -> int:
     """The log end offset of the recreated topic `t` after the next start."""
     dirs = LogDirs((DIR,), disk)
     dirs.all[0].deep = after_power_cut
-    dirs.sort(dirs.all[0], deleted(), frozenset(), 1)
+    dirs.sort(dirs.all[0], image_with_deleted_topic(), frozenset(), 1)
     log, _ = dirs.open("t", TopicPartition(NEW, 0), config(), NOW)
     return log.end_offset
 
@@ -57,7 +57,7 @@ def test_a_deletion_at_the_start_may_be_interrupted_anywhere(crash_at: int) -> N
     disk.steps, disk.crash_at = 0, crash_at
     dirs = LogDirs((DIR,), disk)
     try:
-        dirs.sort(dirs.all[0], deleted(), frozenset(), 1)
+        dirs.sort(dirs.all[0], image_with_deleted_topic(), frozenset(), 1)
     except Crashed:
         pass
     else:
@@ -68,7 +68,7 @@ def test_a_deletion_at_the_start_may_be_interrupted_anywhere(crash_at: int) -> N
 def test_a_deletion_at_the_start_may_be_lost_in_a_power_cut() -> None:
     disk = with_records()
     dirs = LogDirs((DIR,), disk)
-    dirs.sort(dirs.all[0], deleted(), frozenset(), 1)
+    dirs.sort(dirs.all[0], image_with_deleted_topic(), frozenset(), 1)
     for seed in range(30):
         assert end_of_recreated(disk.power_cut(random.Random(seed)), after_power_cut=True) == 0
 

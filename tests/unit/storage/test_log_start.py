@@ -19,7 +19,7 @@ class Log:
         self.start_offset = 0
 
 
-def raised(to: int) -> tuple[Log, StoredLogStart]:
+def log_with_raised_start(to: int) -> tuple[Log, StoredLogStart]:
     log = Log()
     stored = StoredLogStart(log)
     log.start_offset = to
@@ -28,7 +28,7 @@ def raised(to: int) -> tuple[Log, StoredLogStart]:
 
 
 def test_a_follower_reports_the_old_log_start_offset_until_the_new_one_is_flushed() -> None:
-    log, stored = raised(10)
+    log, stored = log_with_raised_start(10)
     assert (stored.reported, stored.pending, stored.flushed) == (0, True, 0)
     flush = stored.plan()
     assert flush is not None
@@ -39,7 +39,7 @@ def test_a_follower_reports_the_old_log_start_offset_until_the_new_one_is_flushe
 
 
 def test_a_flush_that_another_raise_overtook_leaves_the_rest_pending() -> None:
-    log, stored = raised(10)
+    log, stored = log_with_raised_start(10)
     flush = stored.plan()
     assert flush is not None
     log.start_offset = 20
@@ -50,7 +50,7 @@ def test_a_flush_that_another_raise_overtook_leaves_the_rest_pending() -> None:
 
 
 def test_a_log_start_offset_that_is_already_flushed_needs_no_flush() -> None:
-    _log, stored = raised(10)
+    _log, stored = log_with_raised_start(10)
     flush = stored.plan()
     assert flush is not None
     stored.on_finished(flush)
@@ -58,13 +58,13 @@ def test_a_log_start_offset_that_is_already_flushed_needs_no_flush() -> None:
 
 
 def test_nothing_is_flushed_while_the_disk_is_full() -> None:
-    log, stored = raised(10)
+    log, stored = log_with_raised_start(10)
     log.disk.fail_at[log.disk.steps + 1] = DiskFull("no space left on the device")
     assert stored.plan() is None and stored.pending
 
 
 def test_a_lowered_start_is_pending_until_a_flush_and_hides_nothing_meanwhile() -> None:
-    log, stored = raised(10)
+    log, stored = log_with_raised_start(10)
     flush = stored.plan()
     assert flush is not None
     flush.run()

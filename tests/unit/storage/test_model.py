@@ -13,7 +13,7 @@ from brokerd.storage.log import Log
 from brokerd.wire import records
 from brokerd.wire.records import Record
 from brokerd.wire.steps import run_now
-from tests.unit.storage.test_log import EVERYTHING, FOLDER, config, everything, sim
+from tests.unit.storage.test_log import EVERYTHING, FOLDER, config, read_all, sim
 
 CONFIG = config(segment_bytes="600", index_interval_bytes="150", segment_ms="5000")
 
@@ -101,7 +101,7 @@ class LogAgainstList(RuleBasedStateMachine):
     def they_agree(self) -> None:
         log = self.log
         assert (log.start_offset, log.end_offset) == (self.start, self.end)
-        assert [r.offset for r in everything(log)] == list(range(self.start, self.end))
+        assert [r.offset for r in read_all(log)] == list(range(self.start, self.end))
         assert log.size_bytes == sum(s.size for s in log.segments) == sum(self.disk.size(s.path) for s in log.segments)
         for base, following, epoch, _ in self.batches:
             assert log.epochs.epoch_at(max(base, self.start)) == epoch

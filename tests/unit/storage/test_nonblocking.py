@@ -21,10 +21,10 @@ def drop(path: Path) -> None:
     os.close(fd)
 
 
-def test_a_read_that_would_block_is_rejected_with_a_load_function(big: Path) -> None:
+def test_a_read_that_would_block_is_rejected_with_a_load_function(big_file: Path) -> None:
     disk = OsDisk()
-    file = disk.open(big)
-    drop(big)
+    file = disk.open(big_file)
+    drop(big_file)
     with nonblocking_reads(), pytest.raises(NotInPageCache) as missing:
         file.pread(100, 2 * MB)
     assert not nonblocking.are_reads_nonblocking()

@@ -9,7 +9,7 @@ from pathlib import Path
 from brokerd.storage.log import Log
 from brokerd.storage.open_files import OpenFiles
 from brokerd.storage.os_disk import OsDisk
-from tests.unit.storage.test_log import NOW, append, config, everything
+from tests.unit.storage.test_log import NOW, append, config, read_all
 
 LIMIT = 20
 
@@ -40,12 +40,12 @@ def test_hundreds_of_logs_work_with_twenty_file_descriptors(tmp_path: Path) -> N
         written[i] += 1
         if rng.random() < 0.1:
             i = rng.randrange(len(logs))
-            assert [r.offset for r in everything(logs[i])] == list(range(written[i]))
+            assert [r.offset for r in read_all(logs[i])] == list(range(written[i]))
         if rng.random() < 0.02:
             logs[i].flush()
         assert descriptors(tmp_path) <= LIMIT
     for log, count in zip(logs, written, strict=True):
-        assert [r.offset for r in everything(log)] == list(range(count))
+        assert [r.offset for r in read_all(log)] == list(range(count))
 
 
 def test_a_file_region_in_flight_stays_readable_after_its_file_is_closed_and_deleted(tmp_path: Path) -> None:

@@ -9,19 +9,19 @@ from brokerd.cluster.model import Now
 from brokerd.storage.log import Log
 from brokerd.storage.os_disk import OsDisk
 from brokerd.wire import records
-from tests.unit.storage.test_log import EVERYTHING, NOW, append, batch, config, opened, sim
+from tests.unit.storage.test_log import EVERYTHING, NOW, append, batch, config, open_log, sim
 
 
 def test_a_raised_log_start_deletes_whole_segments_and_survives_a_restart() -> None:
     disk = sim()
-    log = opened(disk, segment_bytes="400")
+    log = open_log(disk, segment_bytes="400")
     for i in range(10):
         append(log, batch(2), epoch=i)
     log.raise_start(9)
     assert log.start_offset == 9
     assert log.segments[0].base_offset <= 9 < log.segments[1].base_offset
     assert log.epochs.entries[0] == (4, 9)
-    again = opened(disk.killed(), segment_bytes="400")
+    again = open_log(disk.killed(), segment_bytes="400")
     assert (again.start_offset, again.end_offset) == (9, 20)
 
 
@@ -40,7 +40,7 @@ def test_a_file_region_in_flight_stays_readable_after_the_deletion_of_its_segmen
 
 
 def test_without_a_cleanup_policy_nothing_is_deleted_or_compacted() -> None:
-    log = opened(
+    log = open_log(
         cleanup_policy="", retention_ms="1", retention_bytes="1", segment_bytes="200", max_compaction_lag_ms="1"
     )
     for _ in range(6):

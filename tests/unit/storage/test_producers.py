@@ -21,7 +21,7 @@ def header(sequence: int, count: int = 1, epoch: int = 0, attributes: int = 0) -
     return BatchHeader(0, 61, 0, 2, 0, attributes, count - 1, 0, 0, 9, epoch, sequence, count)
 
 
-def wrote(*batches: tuple[int, int], epoch: int = 0) -> Producers:
+def producers_after(*batches: tuple[int, int], epoch: int = 0) -> Producers:
     out, offset = Producers(), 0
     for sequence, count in batches:
         out.on_appended(header(sequence, count, epoch), offset, 50)
@@ -39,36 +39,36 @@ def test_an_unknown_producer_may_start_with_any_sequence() -> None:
 
 
 def test_the_next_sequence_is_accepted_and_a_gap_is_rejected() -> None:
-    known = wrote((0, 3), (3, 2))
+    known = producers_after((0, 3), (3, 2))
     assert known.check(header(5)) is ACCEPTED
     assert rejection(known.check(header(6))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_each_of_the_last_five_batches_is_a_duplicate_with_its_offsets() -> None:
-    known = wrote(*[(i * 2, 2) for i in range(8)])
+    known = producers_after(*[(i * 2, 2) for i in range(8)])
     for i in range(3, 8):
         assert known.check(header(i * 2, 2)) == Duplicate(i * 2, i * 2 + 1)
 
 
 def test_an_older_sequence_that_was_certainly_written_is_a_duplicate() -> None:
-    known = wrote(*[(i, 1) for i in range(8)])
+    known = producers_after(*[(i, 1) for i in range(8)])
     found = known.check(header(1))
     assert rejection(found) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     assert isinstance(found, ProducerRejected) and found.written_before == 3, "the oldest of the last five"
 
 
 def test_a_sequence_before_the_known_range_is_no_duplicate() -> None:
-    known = wrote(*[(100 + i, 1) for i in range(8)])
+    known = producers_after(*[(100 + i, 1) for i in range(8)])
     assert rejection(known.check(header(99))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert rejection(known.check(header(100))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
 def test_an_overlapping_batch_is_rejected() -> None:
-    assert rejection(wrote((0, 5)).check(header(3, 5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(producers_after((0, 5)).check(header(3, 5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_part_of_a_remembered_batch_is_not_answered_with_its_offsets() -> None:
-    known = wrote((0, 5), (5, 5))
+    known = producers_after((0, 5), (5, 5))
     assert rejection(known.check(header(5, 3))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     assert rejection(known.check(header(7, 3))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     assert known.check(header(5, 5)) == Duplicate(5, 9)
@@ -76,13 +76,13 @@ def test_a_part_of_a_remembered_batch_is_not_answered_with_its_offsets() -> None
 
 @pytest.mark.parametrize("around", [[(SEQUENCE_MAX, 1), (0, 11)], [(SEQUENCE_MAX, 12)]])
 def test_after_a_wrap_an_older_sequence_is_no_duplicate(around: list[tuple[int, int]]) -> None:
-    known = wrote((3, SEQUENCE_MAX - 3), *around, *[(i, 1) for i in range(11, 17)])
+    known = producers_after((3, SEQUENCE_MAX - 3), *around, *[(i, 1) for i in range(11, 17)])
     assert rejection(known.check(header(5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert isinstance(known.check(header(16)), Duplicate)
 
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_starts_at_sequence_zero() -> None:
-    known = wrote((0, 5), epoch=4)
+    known = producers_after((0, 5), epoch=4)
     assert rejection(known.check(header(5, epoch=3))) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert rejection(known.check(header(5, epoch=5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert known.check(header(0, epoch=5)) is ACCEPTED
@@ -91,7 +91,7 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_starts_at_sequence_zero() -> N
 
 
 def test_a_control_batch_raises_the_epoch_and_uses_no_sequence() -> None:
-    known = wrote((0, 2), epoch=1)
+    known = producers_after((0, 2), epoch=1)
     known.on_appended(header(-1, epoch=1, attributes=CONTROL), 2, 60)
     assert known.check(header(2, epoch=1)) is ACCEPTED
     known.on_appended(header(-1, epoch=2, attributes=CONTROL), 3, 60)
@@ -100,7 +100,7 @@ def test_a_control_batch_raises_the_epoch_and_uses_no_sequence() -> None:
 
 @pytest.mark.parametrize("first", [SEQUENCE_MAX - 1, SEQUENCE_MAX])
 def test_sequences_wrap_at_the_largest_int(first: int) -> None:
-    known = wrote((first, 4))
+    known = producers_after((first, 4))
     following = (first + 4) - SEQUENCE_MAX - 1
     assert known.check(header(first, 4)) == Duplicate(0, 3)
     assert known.check(header(following)) is ACCEPTED
@@ -118,7 +118,7 @@ def test_batches_without_a_producer_id_leave_no_state() -> None:
 
 
 def test_the_newest_coordinator_stays_known_after_a_marker_of_an_older_one() -> None:
-    known = wrote((0, 1))
+    known = producers_after((0, 1))
     for coordinator_epoch in (5, 3):
         known.on_appended(header(0, attributes=CONTROL | TRANSACTIONAL), 1, 50, Marker(True, coordinator_epoch))
     assert rejection(known.check_marker(9, 0, 4)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -154,7 +154,7 @@ def test_the_last_stable_offset_is_that_of_the_first_open_or_not_yet_replicated_
 
 
 def test_compaction_keeps_the_newest_batch_or_marker_of_each_producer() -> None:
-    known = wrote((0, 3), (3, 2))
+    known = producers_after((0, 3), (3, 2))
     known.on_appended(header(0, attributes=CONTROL | TRANSACTIONAL), 5, 50, Marker(True, 1))
     assert known.last_offsets() == {9: 4}
     known.on_appended(header(0, epoch=1, attributes=CONTROL | TRANSACTIONAL), 6, 50, Marker(True, 1))
@@ -162,13 +162,13 @@ def test_compaction_keeps_the_newest_batch_or_marker_of_each_producer() -> None:
 
 
 def test_a_gap_in_the_log_makes_earlier_sequences_uncertain() -> None:
-    known = wrote(*[(i, 1) for i in range(3)], (50, 1), *[(51 + i, 1) for i in range(6)])
+    known = producers_after(*[(i, 1) for i in range(3)], (50, 1), *[(51 + i, 1) for i in range(6)])
     assert rejection(known.check(header(1))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert rejection(known.check(header(50))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
 def test_the_producer_state_survives_json() -> None:
-    known = wrote(*[(i, 1) for i in range(8)])
+    known = producers_after(*[(i, 1) for i in range(8)])
     again = Producers.from_json(json.loads(json.dumps(known.to_json())))
     assert again.known == known.known
     again.expire(50 + 10, 10)
@@ -178,7 +178,7 @@ def test_the_producer_state_survives_json() -> None:
 
 
 def test_the_state_at_an_offset_has_the_batches_before_it() -> None:
-    known = wrote(*[(i, 1) for i in range(4)])
+    known = producers_after(*[(i, 1) for i in range(4)])
     before = Producers.from_json(known.before(3).to_json())
     assert before.check(header(3)) is ACCEPTED and before.check(header(2)) == Duplicate(2, 2)
     assert rejection(before.check(header(4))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -188,7 +188,7 @@ def test_the_state_at_an_offset_has_the_batches_before_it() -> None:
 
 
 def test_the_state_at_an_offset_lacks_a_producer_whose_remembered_batches_are_later() -> None:
-    known = wrote(*[(i, 1) for i in range(8)])
+    known = producers_after(*[(i, 1) for i in range(8)])
     assert not known.before(3).known, "its sequence at offset 3 is forgotten: any batch must be accepted"
     assert known.before(4).known[9].batches[-1] == (3, 3, 3, 3)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from brokerd.cluster.model import Now
-from tests.unit.storage.test_log import FOLDER, NOW, append, batch, opened, sim
+from tests.unit.storage.test_log import FOLDER, NOW, append, batch, open_log, sim
 
 
 def test_retention_by_size_keeps_at_least_the_configured_size() -> None:
-    log = opened(segment_bytes="400", retention_bytes="1000")
+    log = open_log(segment_bytes="400", retention_bytes="1000")
     for _ in range(20):
         append(log, batch(2))
     log.retain(NOW, log.end_offset)
@@ -18,7 +18,7 @@ def test_retention_by_size_keeps_at_least_the_configured_size() -> None:
 
 
 def test_retention_never_passes_the_high_watermark() -> None:
-    log = opened(segment_bytes="400", retention_ms="1")
+    log = open_log(segment_bytes="400", retention_ms="1")
     for _ in range(10):
         append(log, batch(2))
     late = Now(0, 10_000_000)
@@ -30,7 +30,7 @@ def test_retention_never_passes_the_high_watermark() -> None:
 
 
 def test_retention_by_time_uses_the_newest_record_of_a_segment() -> None:
-    log = opened(segment_bytes="400", retention_ms="1000")
+    log = open_log(segment_bytes="400", retention_ms="1000")
     for t in (100, 2_000, 100, 100, 100, 100, 100, 5_000):
         append(log, batch(3, timestamp=t))
     log.retain(Now(0, 3_001), log.end_offset)
@@ -40,19 +40,19 @@ def test_retention_by_time_uses_the_newest_record_of_a_segment() -> None:
 
 def test_a_wrong_time_index_causes_no_deletion() -> None:
     disk = sim()
-    log = opened(disk, segment_bytes="400")
+    log = open_log(disk, segment_bytes="400")
     for _ in range(4):
         append(log, batch(3))
     log.close()
     index = disk.names[FOLDER / f"{0:020d}.timeindex"]
     index.live[:] = bytes(len(index.live))
-    again = opened(disk, segment_bytes="400", retention_ms="1000")
+    again = open_log(disk, segment_bytes="400", retention_ms="1000")
     again.retain(Now(0, 1_000_500), again.end_offset)
     assert again.start_offset == 0
 
 
 def test_records_deleted_by_another_replica_are_deleted_within_a_segment_if_old_enough() -> None:
-    log = opened(retention_ms="1000")
+    log = open_log(retention_ms="1000")
     for t in (100, 900, 100, 5_000, 100):
         append(log, batch(3, timestamp=t))
     now = Now(0, 2_000)
@@ -66,7 +66,7 @@ def test_records_deleted_by_another_replica_are_deleted_within_a_segment_if_old_
 
 
 def test_records_deleted_by_another_replica_are_deleted_by_size_if_enough_remain() -> None:
-    log = opened(segment_bytes="400", retention_bytes="600")
+    log = open_log(segment_bytes="400", retention_bytes="600")
     for _ in range(6):
         append(log, batch(2))
     size = log.segments[0].size // 2
@@ -81,7 +81,7 @@ def test_records_deleted_by_another_replica_are_deleted_by_size_if_enough_remain
     ids=["kept for ever", "compacted", "no policy"],
 )
 def test_records_deleted_by_another_replica_are_kept_without_retention(more: dict[str, str]) -> None:
-    log = opened(**{"retention_ms": "-1", **more})
+    log = open_log(**{"retention_ms": "-1", **more})
     append(log, batch(3, timestamp=1))
     append(log, batch(3, timestamp=1))
     assert not log.retain_as(3, Now(0, 10_000_000), log.end_offset)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from brokerd.wire import records
-from tests.unit.storage.test_log import FOLDER, NOW, append, batch, offsets, opened, sim
+from tests.unit.storage.test_log import FOLDER, NOW, append, batch, offsets, open_log, sim
 
 
 def test_a_gap_of_more_than_31_bits_starts_a_new_segment() -> None:
-    log = opened()
+    log = open_log()
     append(log)
     far = batch()
     records.stamp(far, 0, 2**33, 0)
@@ -18,7 +18,7 @@ def test_a_gap_of_more_than_31_bits_starts_a_new_segment() -> None:
 
 def test_segments_are_named_by_their_base_offset_and_indexes_are_written_at_the_roll() -> None:
     disk = sim()
-    log = opened(disk, segment_bytes="400")
+    log = open_log(disk, segment_bytes="400")
     for _ in range(6):
         append(log, batch(2))
     names = disk.listdir(FOLDER)
@@ -28,7 +28,7 @@ def test_segments_are_named_by_their_base_offset_and_indexes_are_written_at_the_
 
 
 def test_a_segment_is_rolled_by_record_timestamps() -> None:
-    log = opened(segment_ms="1000")
+    log = open_log(segment_ms="1000")
     append(log, batch(timestamp=5_000))
     append(log, batch(timestamp=6_000))
     assert len(log.segments) == 1
@@ -39,7 +39,7 @@ def test_a_segment_is_rolled_by_record_timestamps() -> None:
 def test_segment_jitter_rolls_earlier_and_deterministically() -> None:
     ends = set()
     for _ in range(2):
-        log = opened(segment_ms="1000", segment_jitter_ms="900")
+        log = open_log(segment_ms="1000", segment_jitter_ms="900")
         step = 0
         while len(log.segments) == 1:
             append(log, batch(timestamp=step))
@@ -49,7 +49,7 @@ def test_segment_jitter_rolls_earlier_and_deterministically() -> None:
 
 
 def test_a_full_index_rolls_the_segment() -> None:
-    log = opened(index_interval_bytes="0", segment_index_bytes="32")
+    log = open_log(index_interval_bytes="0", segment_index_bytes="32")
     for _ in range(9):
         append(log)
     assert [s.base_offset for s in log.segments] == [0, 4, 8]

@@ -15,7 +15,7 @@ from tests.unit.storage.test_log import batch
 FOLDER = Path("/data/t-0")
 
 
-def filled(*timestamps: int, interval: int = 0, base: int = 100) -> Segment:
+def segment_with_batches(*timestamps: int, interval: int = 0, base: int = 100) -> Segment:
     """Batches of two records; the first offset is `base`."""
     disk = SimDisk()
     disk.mkdir(FOLDER)
@@ -30,7 +30,7 @@ def filled(*timestamps: int, interval: int = 0, base: int = 100) -> Segment:
     return segment
 
 
-def reopened(segment: Segment) -> Segment:
+def reopen(segment: Segment) -> Segment:
     """As after a start: size and end are known, the index is read from its files."""
     segment.save_indexes()
     again = Segment(FOLDER, segment.base_offset, segment.disk, segment.interval)
@@ -40,7 +40,7 @@ def reopened(segment: Segment) -> Segment:
 
 @pytest.mark.parametrize("interval", [0, 300, 1 << 20])
 def test_a_batch_is_found_by_its_offset_with_any_index(interval: int) -> None:
-    segment = filled(*range(10), interval=interval)
+    segment = segment_with_batches(*range(10), interval=interval)
     edges = list(segment.edges(0))
     for position, base, following, after in edges:
         for offset in range(base, following):
@@ -50,7 +50,7 @@ def test_a_batch_is_found_by_its_offset_with_any_index(interval: int) -> None:
 
 
 def test_a_range_ends_at_a_batch_within_its_limits() -> None:
-    segment = filled(*range(6))
+    segment = segment_with_batches(*range(6))
     edges = list(segment.edges(0))
     size = edges[0][3]
     assert segment.end_of_range(0, 2 * size, 999, at_least_one=True) == 2 * size
@@ -62,7 +62,7 @@ def test_a_range_ends_at_a_batch_within_its_limits() -> None:
 
 
 def test_a_sequential_reader_continues_without_a_read_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    segment = filled(*range(6), interval=1 << 20)
+    segment = segment_with_batches(*range(6), interval=1 << 20)
     edges = list(segment.edges(0))
     end = segment.end_of_range(0, 2 * edges[0][3], 999, at_least_one=True)
     reads: list[int] = []
@@ -73,28 +73,28 @@ def test_a_sequential_reader_continues_without_a_read_of_the_file(monkeypatch: p
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def read_positions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Positions of the reads of all simulated files."""
     found: list[int] = []
-    file_type = type(filled(0).file)
+    file_type = type(segment_with_batches(0).file)
     pread = file_type.pread
     monkeypatch.setattr(file_type, "pread", lambda file, n, at: (found.append(at), pread(file, n, at))[1])
     return found
 
 
-def test_a_second_reader_of_the_same_records_reads_no_batch_headers(reads: list[int]) -> None:
-    segment = filled(*range(6), interval=1 << 20)
+def test_a_second_reader_of_the_same_records_reads_no_batch_headers(read_positions: list[int]) -> None:
+    segment = segment_with_batches(*range(6), interval=1 << 20)
     size = next(segment.edges(0))[3]
     assert segment.end_of_range(0, 2 * size, 999, at_least_one=True) == 2 * size
-    reads.clear()
-    assert segment.end_of_range(0, 2 * size, 104, at_least_one=True) == 2 * size and not reads
-    assert segment.end_of_range(0, 2 * size, 103, at_least_one=True) == size and reads, (
+    read_positions.clear()
+    assert segment.end_of_range(0, 2 * size, 104, at_least_one=True) == 2 * size and not read_positions
+    assert segment.end_of_range(0, 2 * size, 103, at_least_one=True) == size and read_positions, (
         "a lower bound of offsets is searched"
     )
 
 
-def test_remembered_reads_are_forgotten_with_the_bytes(reads: list[int]) -> None:
-    segment = filled(*range(9))
+def test_remembered_reads_are_forgotten_with_the_bytes(read_positions: list[int]) -> None:
+    segment = segment_with_batches(*range(9))
     size = next(segment.edges(0))[3]
     assert segment.end_of_range(0, 5 * size, 999, at_least_one=True) == 5 * size
     segment.truncate(106)
@@ -103,35 +103,35 @@ def test_remembered_reads_are_forgotten_with_the_bytes(reads: list[int]) -> None
 
 
 def test_a_damaged_index_is_rebuilt_from_the_batches(caplog: pytest.LogCaptureFixture) -> None:
-    segment = reopened(filled(*range(8)))
+    segment = reopen(segment_with_batches(*range(8)))
     index = segment.disk.names[segment.path.with_suffix(".index")]
     index.live[:] = index.live[8:] + index.live[:8]
-    assert segment.position_of(106) == filled(*range(8)).position_of(106)
+    assert segment.position_of(106) == segment_with_batches(*range(8)).position_of(106)
     assert "index rebuilt: path=" in caplog.text
 
 
 def test_a_wrong_newest_timestamp_of_the_index_is_corrected_before_it_is_used() -> None:
-    segment = filled(10, 90, 20)
+    segment = segment_with_batches(10, 90, 20)
     segment.max_timestamp = 500
-    again = reopened(segment)
+    again = reopen(segment)
     assert again.max_timestamp == 500
     assert again.sure_newest() == 90 == again.max_timestamp
 
 
 def test_batches_since_a_time_start_before_the_first_match() -> None:
-    segment = filled(10, 20, 30, 40)
+    segment = segment_with_batches(10, 20, 30, 40)
     assert [h.max_timestamp for _, h in segment.batches_since(30)] == [20, 30, 40], "from the last entry below"
     assert len(list(segment.batches_since(0))) == 4
 
 
 def test_a_truncation_keeps_whole_batches_and_their_timestamps() -> None:
-    segment = filled(10, 90, 20)
+    segment = segment_with_batches(10, 90, 20)
     segment.truncate(103)
     assert (segment.end_offset, segment.max_timestamp, segment.size) == (102, 10, next(segment.edges(0))[3])
 
 
 def test_verification_ends_before_the_first_damaged_batch() -> None:
-    segment = filled(*range(5))
+    segment = segment_with_batches(*range(5))
     positions = [p for p, _, _, _ in segment.edges(0)]
     segment.disk.names[segment.path].live[positions[3] + 70] ^= 1
     assert [p for p, _ in segment.valid_batches(0, 100)] == positions[:3]
@@ -139,7 +139,7 @@ def test_verification_ends_before_the_first_damaged_batch() -> None:
 
 
 def test_an_offset_that_decreases_ends_the_valid_batches() -> None:
-    segment = filled(*range(4))
+    segment = segment_with_batches(*range(4))
     positions = [p for p, _, _, _ in segment.edges(0)]
     live = segment.disk.names[segment.path].live
     live[positions[2] : positions[2] + 8] = (100).to_bytes(8, "big")
@@ -147,7 +147,7 @@ def test_an_offset_that_decreases_ends_the_valid_batches() -> None:
 
 
 def test_a_cut_off_file_is_a_failed_disk_for_readers_and_unfinished_for_recovery() -> None:
-    segment = filled(*range(3))
+    segment = segment_with_batches(*range(3))
     positions = [p for p, _, _, _ in segment.edges(0)]
     segment.file.truncate(positions[2] + 80)
     with pytest.raises(DiskFailed):
@@ -157,7 +157,7 @@ def test_a_cut_off_file_is_a_failed_disk_for_readers_and_unfinished_for_recovery
 
 
 def test_an_unused_segment_closes_its_file_and_forgets_its_index() -> None:
-    segment = reopened(filled(*range(3)))
+    segment = reopen(segment_with_batches(*range(3)))
     segment.position_of(102)
     segment.release_idle()
     assert segment._file is not None, "it was used since the last call"

@@ -8,13 +8,13 @@ from brokerd.storage.disk import DiskFailed
 from brokerd.storage.segment_slices import check_batch, read_slice
 from brokerd.wire import records
 from brokerd.wire.records import Record
-from tests.unit.storage.test_log import append, opened, sim
+from tests.unit.storage.test_log import append, open_log, sim
 
 
 @pytest.mark.parametrize("slice_bytes", [1, 100, 250, 10_000])
 def test_slices_have_whole_batches_until_the_end_of_the_segment(slice_bytes: int) -> None:
     disk = sim()
-    log = opened(disk)
+    log = open_log(disk)
     for i in range(5):
         append(log, bytearray(records.build([Record(0, 1, b"k", b"v" * 30 * i)])))
     segment = log.segments[0]
@@ -32,7 +32,7 @@ def test_slices_have_whole_batches_until_the_end_of_the_segment(slice_bytes: int
 
 def test_a_damaged_batch_or_another_format_is_an_error() -> None:
     data = bytearray(records.build([Record(0, 1, b"k", b"v")]))
-    path = opened(sim()).segments[0].path
+    path = open_log(sim()).segments[0].path
     for at, message in ((65, "position 7 is damaged"), (16, "position 7 is damaged")):
         changed = bytearray(data)
         changed[at] ^= 1

@@ -11,12 +11,12 @@ from brokerd.wire import records
 from brokerd.wire.compression import LZ4, NONE
 from brokerd.wire.records import Record
 from brokerd.wire.steps import run_now
-from tests.unit.storage.test_log import EVERYTHING, append, batch, opened
+from tests.unit.storage.test_log import EVERYTHING, append, batch, open_log
 
 
 @pytest.mark.parametrize("codec", [NONE, LZ4])
 def test_the_first_record_at_or_after_a_time_is_found(codec: int) -> None:
-    log = opened(segment_bytes="900", index_interval_bytes="200")
+    log = open_log(segment_bytes="900", index_interval_bytes="200")
     times = [10, 30, 20, 20, 50, 40, 60, 60, 55, 90, 70, 80, 100, 95, 97, 120]
     for i in range(0, len(times), 2):
         data = records.build([Record(j, times[i + j], None, bytes(60)) for j in range(2)], compression=codec)
@@ -32,12 +32,12 @@ def test_the_first_record_at_or_after_a_time_is_found(codec: int) -> None:
 
 
 def test_an_empty_log_has_no_offset_for_a_timestamp() -> None:
-    log = opened()
+    log = open_log()
     assert run_now(log.max_timestamp()) is None and run_now(log.offset_for_timestamp(0, EVERYTHING)) is None
 
 
 def test_of_equal_timestamps_the_first_record_is_found() -> None:
-    log = opened(index_interval_bytes="0")
+    log = open_log(index_interval_bytes="0")
     for timestamp in (5, 9, 9, 9, 9):
         append(log, batch(timestamp=timestamp))
     assert run_now(log.offset_for_timestamp(9, EVERYTHING)) == (1, 9, 0)
@@ -46,7 +46,7 @@ def test_of_equal_timestamps_the_first_record_is_found() -> None:
 
 def test_a_look_up_in_a_batch_that_cannot_be_decompressed_returns_its_first_offset() -> None:
     """The producer sent a batch with a correct CRC. It must not prevent lookups in the batches around it."""
-    log = opened()
+    log = open_log()
     append(log, batch(2, timestamp=10))
     bad = batch(3, timestamp=20)
     bad[records.HEADER_BYTES :] = b"\xff" * (len(bad) - records.HEADER_BYTES)
@@ -65,7 +65,7 @@ def test_a_look_up_in_a_batch_that_cannot_be_decompressed_returns_its_first_offs
 
 
 def test_look_ups_by_time_have_a_memory_limit_per_request_and_return_an_earlier_offset_above_it() -> None:
-    log = opened()
+    log = open_log()
     append(log, bytearray(records.build([Record(i, 10 + i, b"k", b"v") for i in range(4)])))
     room = records.UnpackBudget(records_max=5)
     assert run_now(log.offset_for_timestamp(12, EVERYTHING, room)) == (2, 12, 0)

@@ -22,7 +22,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import BatchHeader, Record
 from tests.simulation.disk import Crashed, SimDisk
 from tests.unit.storage.test_cleaner import COMPACT, live
-from tests.unit.storage.test_log import EVERYTHING, FOLDER, NOW, append, batch, opened, sim
+from tests.unit.storage.test_log import EVERYTHING, FOLDER, NOW, append, batch, open_log, sim
 
 HOUR = 3_600_000
 
@@ -55,7 +55,7 @@ def end(
     return log.append(data, list(records.batches(data)), leader_epoch, NOW).base_offset
 
 
-def raw(log: Log) -> bytes:
+def read_bytes(log: Log) -> bytes:
     out, at = b"", log.segments[0].base_offset
     while at < log.end_offset:
         data = log.read(at, EVERYTHING, EVERYTHING).bytes()
@@ -66,7 +66,7 @@ def raw(log: Log) -> bytes:
 
 def truth(log: Log) -> tuple[dict[int, int], list[tuple[int, int, int]]]:
     """({producer: first offset} of open transactions, [(producer, first, last) aborted]), from a plain read of the whole log."""
-    data = raw(log)
+    data = read_bytes(log)
     begun: dict[int, int] = {}
     gone: list[tuple[int, int, int]] = []
     for pos, header in records.batches(data):
@@ -80,17 +80,17 @@ def truth(log: Log) -> tuple[dict[int, int], list[tuple[int, int, int]]]:
     return begun, gone
 
 
-def agrees(log: Log) -> None:
+def check_index(log: Log) -> None:
     begun, gone = truth(log)
     assert log.producers.open == begun
     assert [e[:3] for e in log.aborted.overlapping(log.segments[0].base_offset, log.end_offset)] == gone
 
 
-def seen(log: Log, upto: int | None = None) -> list[bytes | None]:
+def read_committed_values(log: Log, upto: int | None = None) -> list[bytes | None]:
     """The records that a read_committed consumer returns: it skips by the list of aborted transactions, as Kafka's does."""
     stable = log.last_stable(log.end_offset if upto is None else upto)
     reported = sorted(log.aborted.overlapping(log.start_offset, stable), key=lambda e: e.first_offset)
-    data, skipping, out = raw(log), set[int](), list[bytes | None]()
+    data, skipping, out = read_bytes(log), set[int](), list[bytes | None]()
     for pos, header in records.batches(data):
         if header.next_offset > stable:
             break
@@ -107,7 +107,7 @@ def seen(log: Log, upto: int | None = None) -> list[bytes | None]:
 
 # -- open transactions -------------------------------------------------------------------------------------------------
 def test_the_last_stable_offset_is_the_first_open_transaction_until_its_marker_is_replicated() -> None:
-    log = opened()
+    log = open_log()
     append(log)
     first = write(log, 7)
     write(log, 8)
@@ -121,7 +121,7 @@ def test_the_last_stable_offset_is_the_first_open_transaction_until_its_marker_i
 
 
 def test_a_transaction_that_started_below_the_log_start_does_not_block_readers() -> None:
-    log = opened()
+    log = open_log()
     for i in range(4):
         write(log, 7, i)
     log.raise_start(2)
@@ -138,7 +138,7 @@ def rejection(verdict: object) -> int:
 
 
 def test_a_producer_with_an_open_transaction_appends_only_transactional_batches() -> None:
-    log = opened()
+    log = open_log()
     write(log, 7)
     assert rejection(log.check_producer(header(1, attributes=0), NOW)) == ErrorCode.INVALID_TXN_STATE
     assert log.check_producer(header(1), NOW) is ACCEPTED
@@ -147,7 +147,7 @@ def test_a_producer_with_an_open_transaction_appends_only_transactional_batches(
 
 
 def test_a_marker_of_a_newer_epoch_fences_the_producer_and_resets_its_sequences() -> None:
-    log = opened()
+    log = open_log()
     write(log, 7, 0, 3)
     end(log, 7, False, epoch=1, coordinator_epoch=4)
     assert rejection(log.check_producer(header(3), NOW)) == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -160,7 +160,7 @@ def test_a_marker_of_a_newer_epoch_fences_the_producer_and_resets_its_sequences(
 
 
 def test_a_newer_producer_epoch_keeps_the_start_of_the_open_transaction() -> None:
-    log = opened()
+    log = open_log()
     first = write(log, 7)
     write(log, 7, epoch=1)
     assert log.last_stable(log.end_offset) == first
@@ -169,7 +169,7 @@ def test_a_newer_producer_epoch_keeps_the_start_of_the_open_transaction() -> Non
 
 
 def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
-    log = opened()
+    log = open_log()
     write(log, 7)
     write(log, 8)
     end(log, 8, True)
@@ -179,21 +179,21 @@ def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
 
 # -- aborted transactions ----------------------------------------------------------------------------------------------
 def test_a_read_returns_the_aborted_transactions_of_its_range() -> None:
-    log = opened(segment_bytes="400")
+    log = open_log(segment_bytes="400")
     for i in range(12):
         write(log, i % 3, i // 3, size=50)
         end(log, i % 3, i % 2 == 0)
-    agrees(log)
+    check_index(log)
     everything = log.aborted.overlapping(0, EVERYTHING)
     assert [e.first_offset for e in everything] == list(range(2, 24, 4))
     assert log.aborted.overlapping(7, 11) == [e for e in everything if e.last_offset >= 7 and e.first_offset < 11]
     assert len(log.segments) > 3
-    assert seen(log) == [b"v" + bytes(50)] * 6
+    assert read_committed_values(log) == [b"v" + bytes(50)] * 6
 
 
 def test_index_entries_have_kafkas_format_and_the_last_stable_offset() -> None:
     disk = sim()
-    log = opened(disk)
+    log = open_log(disk)
     write(log, 7)
     write(log, 8)
     end(log, 7, False)
@@ -234,7 +234,7 @@ def fill(log: Log, rng: random.Random, steps: int, leader_epoch: int = 0, keys: 
 def test_the_transaction_index_survives_restarts_truncation_retention_and_lost_files(seed: int) -> None:
     rng = random.Random(seed)
     disk = sim()
-    log = opened(disk, segment_bytes="900")
+    log = open_log(disk, segment_bytes="900")
     for turn in range(12):
         fill(log, rng, rng.randint(1, 12), turn)
         if rng.random() < 0.3:
@@ -254,7 +254,7 @@ def test_the_transaction_index_survives_restarts_truncation_retention_and_lost_f
                 damage(disk, name, rng)
             log = Log.open(FOLDER, log.config, disk, NOW, deep=rng.random() < 0.3)
         if log.start_offset == log.segments[0].base_offset == 0:
-            agrees(log)
+            check_index(log)
         else:
             begun, gone = truth(log)
             assert begun.keys() <= log.producers.open.keys()
@@ -272,7 +272,7 @@ def test_the_transaction_index_is_correct_after_a_power_cut() -> None:
     for seed in range(150):
         rng = random.Random(seed)
         disk = sim()
-        log = opened(disk, segment_bytes="900")
+        log = open_log(disk, segment_bytes="900")
         for turn in range(6):
             fill(log, rng, rng.randint(1, 10), turn)
             if rng.random() < 0.4:
@@ -282,33 +282,33 @@ def test_the_transaction_index_is_correct_after_a_power_cut() -> None:
             if rng.random() < 0.2:
                 log.truncate_to(rng.randint(0, log.end_offset))
         again = Log.open(FOLDER, log.config, disk.power_cut(rng), NOW, deep=True)
-        agrees(again)
+        check_index(again)
 
 
 def test_a_transaction_index_deleted_while_the_log_is_open_is_rebuilt() -> None:
     disk = sim()
-    log = opened(disk, segment_bytes="400")
+    log = open_log(disk, segment_bytes="400")
     for i in range(6):
         write(log, 1, i, size=100)
         end(log, 1, False)
     log.release_idle(NOW)
     for name in [n for n in disk.names if n.suffix == transaction_index.SUFFIX]:
         disk.names[name].live[5] ^= 0xFF
-    agrees(log)
+    check_index(log)
 
 
 def test_a_follower_builds_the_same_transaction_index() -> None:
-    log = opened()
+    log = open_log()
     fill(log, random.Random(3), 60)
-    follower = opened()
-    follower.append_fetched(memoryview(raw(log)), NOW)
+    follower = open_log()
+    follower.append_fetched(memoryview(read_bytes(log)), NOW)
     assert follower.producers.open == log.producers.open
     assert follower.aborted.overlapping(0, EVERYTHING) == log.aborted.overlapping(0, EVERYTHING)
-    agrees(follower)
+    check_index(follower)
 
 
 def history(disk: SimDisk) -> None:
-    log = opened(disk, segment_bytes="700", retention_bytes="3000")
+    log = open_log(disk, segment_bytes="700", retention_bytes="3000")
     rng = random.Random(5)
     fill(log, rng, 12, 0)
     log.flush()
@@ -330,21 +330,21 @@ def test_the_transaction_index_is_correct_after_a_crash_at_any_step() -> None:
             disk.crash_at = step
             with pytest.raises(Crashed):
                 history(disk)
-            log = opened(
+            log = open_log(
                 disk.killed() if cut is None else disk.power_cut(cut), deep=cut is not None, segment_bytes="700"
             )
-            agrees(log)
+            check_index(log)
             fill(log, random.Random(step), 6, 9)
-            agrees(log)
+            check_index(log)
 
 
 # -- compaction --------------------------------------------------------------------------------------------------------
-def committed(log: Log) -> dict[bytes, bytes]:
+def newest_committed_values(log: Log) -> dict[bytes, bytes]:
     """The newest committed value of each key."""
     _, gone = truth(log)
     stable = log.last_stable(log.end_offset)
     found = []
-    data = raw(log)
+    data = read_bytes(log)
     for pos, h in records.batches(data):
         hidden = any(p == h.producer_id and f <= h.base_offset <= last for p, f, last in gone)
         if not h.is_control and not hidden and h.next_offset <= stable:
@@ -356,13 +356,13 @@ def committed(log: Log) -> dict[bytes, bytes]:
 def test_compaction_keeps_the_newest_committed_value_of_each_key(seed: int) -> None:
     rng = random.Random(seed)
     disk = sim()
-    log = opened(disk, **COMPACT, delete_retention_ms="1000")
+    log = open_log(disk, **COMPACT, delete_retention_ms="1000")
     now = NOW
     for turn in range(6):
         fill(log, rng, 25, turn)
-        before = committed(log)
+        before = newest_committed_values(log)
         cleaner.clean(log, now, log.end_offset, force=True)
-        assert committed(log) == before
+        assert newest_committed_values(log) == before
         reported = {e.last_offset for e in log.aborted.overlapping(0, EVERYTHING)}
         assert {last for _, _, last in truth(log)[1]} <= reported
         now = Now(0, now.wall_ms + rng.choice([100, 2_000]))
@@ -371,15 +371,15 @@ def test_compaction_keeps_the_newest_committed_value_of_each_key(seed: int) -> N
                 log.close()
             disk = disk.killed()
             log = Log.open(FOLDER, log.config, disk, NOW, deep=rng.random() < 0.3)
-            assert committed(log) == before
-        follower = opened()
-        follower.append_fetched(memoryview(raw(log)), NOW)
-        assert sorted(map(str, seen(follower))) == sorted(map(str, seen(log)))
+            assert newest_committed_values(log) == before
+        follower = open_log()
+        follower.append_fetched(memoryview(read_bytes(log)), NOW)
+        assert sorted(map(str, read_committed_values(follower))) == sorted(map(str, read_committed_values(log)))
 
 
 def test_r17_markers_and_aborted_records_are_removed_after_delete_retention_ms() -> None:
     """KAFKA-8335, KIP-534."""
-    log = opened(**COMPACT, delete_retention_ms="1000")
+    log = open_log(**COMPACT, delete_retention_ms="1000")
     write(log, 1, key=b"a", value=b"old", size=300)
     end(log, 1, True)
     write(log, 2, key=b"a", value=b"never", size=300)
@@ -392,25 +392,30 @@ def test_r17_markers_and_aborted_records_are_removed_after_delete_retention_ms()
     append(log, batch(1, size=600))
     append(log, batch(1))
 
-    def left(at_ms: int) -> list[tuple[int, bool]]:
+    def remaining_batches(at_ms: int) -> list[tuple[int, bool]]:
         cleaner.clean(log, Now(0, NOW.wall_ms + at_ms), log.end_offset, force=True)
         append(log, batch(1, size=600))
         return [(h.base_offset, h.is_control) for h in log.headers(0) if h.base_offset < 6 and h.record_count]
 
-    def reported() -> list[int]:
+    def aborted_last_offsets() -> list[int]:
         return [e.last_offset for e in log.aborted.overlapping(0, EVERYTHING)]
 
-    assert left(0) == [(1, True), (3, True), (4, False), (5, True)]  # first seen in this pass: the markers stay
-    assert reported() == [3]
-    assert left(1) == [(1, True), (3, True), (4, False), (5, True)]  # delete.retention.ms starts now
-    assert left(900) == [(1, True), (3, True), (4, False), (5, True)]
-    assert reported() == [3], "an entry goes with its marker"
-    assert left(1_002) == [(4, False), (5, True)]
-    assert reported() == []
+    assert remaining_batches(0) == [
+        (1, True),
+        (3, True),
+        (4, False),
+        (5, True),
+    ]  # first seen in this pass: the markers stay
+    assert aborted_last_offsets() == [3]
+    assert remaining_batches(1) == [(1, True), (3, True), (4, False), (5, True)]  # delete.retention.ms starts now
+    assert remaining_batches(900) == [(1, True), (3, True), (4, False), (5, True)]
+    assert aborted_last_offsets() == [3], "an entry goes with its marker"
+    assert remaining_batches(1_002) == [(4, False), (5, True)]
+    assert aborted_last_offsets() == []
 
 
 def test_later_records_of_a_producer_are_not_aborted_by_a_removed_marker() -> None:
-    log = opened(**COMPACT, delete_retention_ms="0")
+    log = open_log(**COMPACT, delete_retention_ms="0")
     write(log, 1, key=b"a", size=500)
     end(log, 1, False)
     write(log, 1, 1, key=b"b", size=500)
@@ -420,12 +425,12 @@ def test_later_records_of_a_producer_are_not_aborted_by_a_removed_marker() -> No
     for turn in range(4):
         cleaner.clean(log, Now(0, NOW.wall_ms + turn), log.end_offset, force=True)
         append(log, batch(1, size=600))
-        assert b"v" + bytes(500) in seen(log)
+        assert b"v" + bytes(500) in read_committed_values(log)
     assert log.aborted.overlapping(0, EVERYTHING) == []
 
 
 def test_open_transactions_are_not_compacted() -> None:
-    log = opened(**COMPACT)
+    log = open_log(**COMPACT)
     write(log, 1, key=b"a", size=500)
     write(log, 2, key=b"a", size=500)
     end(log, 2, True)
@@ -440,18 +445,22 @@ def test_open_transactions_are_not_compacted() -> None:
 
 def test_a_crash_at_any_step_of_a_compaction_keeps_committed_records() -> None:
     ready = sim()
-    log = opened(ready, **COMPACT, delete_retention_ms="0")
+    log = open_log(ready, **COMPACT, delete_retention_ms="0")
     fill(log, random.Random(11), 24)
     log.flush()
     cleaner.clean(log, NOW, log.end_offset, force=True)
     fill(log, random.Random(12), 16)
     log.flush()
-    expected, config, shown = committed(log), log.config, sorted(map(str, set(seen(log))))
+    expected, config, shown = (
+        newest_committed_values(log),
+        log.config,
+        sorted(map(str, set(read_committed_values(log)))),
+    )
     whole = copy.deepcopy(ready)
     log = Log.open(FOLDER, config, whole, NOW)
     start = whole.steps
     cleaner.clean(log, NOW, log.end_offset, force=True)
-    assert whole.steps - start > 20 and sorted(map(str, set(seen(log)))) != shown
+    assert whole.steps - start > 20 and sorted(map(str, set(read_committed_values(log)))) != shown
     for step in range(1, whole.steps - start + 1):
         for cut in (None, random.Random(step)):
             disk = copy.deepcopy(ready)
@@ -462,9 +471,9 @@ def test_a_crash_at_any_step_of_a_compaction_keeps_committed_records() -> None:
             again = Log.open(
                 FOLDER, config, disk.killed() if cut is None else disk.power_cut(cut), NOW, deep=cut is not None
             )
-            assert committed(again) == expected, disk.story[-1]
+            assert newest_committed_values(again) == expected, disk.story[-1]
             assert {last for _, _, last in truth(again)[1]} <= {
                 e.last_offset for e in again.aborted.overlapping(0, EVERYTHING)
             }
             cleaner.clean(again, NOW, again.end_offset, force=True)
-            assert committed(again) == expected
+            assert newest_committed_values(again) == expected

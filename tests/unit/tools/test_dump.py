@@ -28,22 +28,22 @@ from brokerd.storage.os_disk import OsDisk
 from brokerd.tools import dump
 from brokerd.wire import records
 from brokerd.wire.records import Record
-from tests.unit.storage.test_log import NOW, append, config, sequenced
+from tests.unit.storage.test_log import NOW, append, batch_with_sequence, config
 from tests.unit.storage.test_transaction_index import end, write
 
 
-def filled(folder: Path) -> Log:
+def log_with_segments(folder: Path) -> Log:
     log = Log.open(folder, config(segment_bytes="600", index_interval_bytes="0"), OsDisk(), NOW)
     checkpoints.write_partition_metadata(OsDisk(), folder, UUID(int=7))
     for i in range(9):
-        append(log, sequenced(i * 2, 2), epoch=i // 3)
+        append(log, batch_with_sequence(i * 2, 2), epoch=i // 3)
     log.raise_start(3)
     log.close()
     return log
 
 
 def test_a_valid_log_is_dumped_without_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    filled(tmp_path)
+    log_with_segments(tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.iterdir()}
     assert dump.main(["--records", str(tmp_path)]) == 0
     out = capsys.readouterr().out
@@ -59,27 +59,27 @@ def test_transactions_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[st
         write(log, producer)
     end(log, 1, False, coordinator_epoch=5)
     log.close()
-    out = said(capsys, tmp_path)
+    out = run_dump(capsys, tmp_path)
     assert "transactional, ABORT by coordinator epoch 5" in out
     assert "aborted transactions: producer 1 offsets 0..2, stable below 1" in out
     assert "a transaction open since offset 1" in out
     index = next(tmp_path.glob("*.txnindex"))
-    assert "offsets 0..2" in said(capsys, index)
+    assert "offsets 0..2" in run_dump(capsys, index)
     index.write_bytes(index.read_bytes()[:-1])
-    assert "!!" in said(capsys, tmp_path, status=1)
+    assert "!!" in run_dump(capsys, tmp_path, status=1)
 
 
 def test_a_key_index_is_described_and_a_damaged_one_is_a_complaint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    segment = filled(tmp_path).segments[0]
+    segment = log_with_segments(tmp_path).segments[0]
     build = KeyIndexBuild(OsDisk(), segment.path, segment.base_offset, segment.size, HashedKeys())
     build.run(segment.size)
     OsDisk().rename(build.temporary, build.target)
-    assert f"entries in 1 runs for {segment.size} bytes of log" in said(capsys, tmp_path)
-    assert "1 runs" in said(capsys, build.target)
+    assert f"entries in 1 runs for {segment.size} bytes of log" in run_dump(capsys, tmp_path)
+    assert "1 runs" in run_dump(capsys, build.target)
     build.target.write_bytes(build.target.read_bytes()[:-1])
-    assert "!!" in said(capsys, tmp_path, status=1)
+    assert "!!" in run_dump(capsys, tmp_path, status=1)
 
 
 def test_the_transaction_state_log_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,14 +91,14 @@ def test_the_transaction_state_log_is_shown(tmp_path: Path, capsys: pytest.Captu
     pairs = [(b"\0\0\0\2id", transaction_records.value(ongoing)), (b"\0\0\0\2id", None), (b"?", b"?")]
     append(log, bytearray(records.build([Record(i, 0, k, v) for i, (k, v) in enumerate(pairs)])))
     log.close()
-    out = said(capsys, folder, "--records")
+    out = run_dump(capsys, folder, "--records")
     assert "transactional id 'id': Ongoing, producer 7 epoch 1, time-out 10000 ms, since 5: flights-3" in out
     assert "transactional id 'id': tombstone" in out
     assert "unread" in out
 
 
 def test_damage_is_shown_with_its_position(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = filled(tmp_path)
+    log = log_with_segments(tmp_path)
     last, first = log.segments[-1].path, log.segments[0].path
     last.write_bytes(last.read_bytes()[:-5])
     data = bytearray(first.read_bytes())
@@ -112,17 +112,17 @@ def test_damage_is_shown_with_its_position(tmp_path: Path, capsys: pytest.Captur
     assert dump.main([str(tmp_path / "none")]) == 2
 
 
-def said(capsys: pytest.CaptureFixture[str], path: Path, *arguments: str, status: int = 0) -> str:
+def run_dump(capsys: pytest.CaptureFixture[str], path: Path, *arguments: str, status: int = 0) -> str:
     assert dump.main([*arguments, str(path)]) == status, path
     out = capsys.readouterr()
     return out.out if status < 2 else out.err
 
 
 def test_files_left_by_a_compaction_or_by_damage_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    filled(tmp_path)
+    log_with_segments(tmp_path)
     for name in ("0-5.cleaned", "0-5.swap", f"{30:020d}.damaged", "x.deleted", "y.tmp"):
         (tmp_path / name).write_bytes(b"123")
-    out = said(capsys, tmp_path)
+    out = run_dump(capsys, tmp_path)
     for reported in ("unfinished compaction", "renames it", "kept for inspection", "discarded", "partly written"):
         assert reported in out
 
@@ -150,7 +150,7 @@ def test_commits_and_groups_are_shown_as_text(tmp_path: Path, capsys: pytest.Cap
     append(log, bytearray(records.build([Record(i, 1, k, v) for i, (k, v) in enumerate(pairs)])))
     log.close()
     for path in (folder, log.segments[0].path):
-        out = said(capsys, path, "--records")
+        out = run_dump(capsys, path, "--records")
         for reported in (
             "0 1 group 'readers', flights-2: committed 41, leader epoch 5, 'note', at 123",
             "1 1 group 'readers', flights-2: tombstone",
@@ -171,10 +171,10 @@ def test_a_whole_directory_is_dumped(tmp_path: Path, capsys: pytest.CaptureFixtu
     identity = BrokerIdentity(LogDirs([data], outside.disk), 3, outside)
     identity.store_last_entry("cluster-1", 9, "abc")
     (data / "t-0").mkdir()
-    filled(data / "t-0")
+    log_with_segments(data / "t-0")
     checkpoints.write_offsets(OsDisk(), data / checkpoints.HIGH_WATERMARKS, {("t", 0): 18})
     identity.stopped_cleanly(77)
-    out = said(capsys, data)
+    out = run_dump(capsys, data)
     for reported in ("broker.id = 3", "cluster.id = cluster-1", "incarnation 77", "t-0 18", f"topic id {UUID(int=7)}"):
         assert reported in out
     assert f"t-0: {len(list((data / 't-0').glob('*.log')))} segments" in out

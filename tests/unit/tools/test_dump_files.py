@@ -8,25 +8,27 @@ import pytest
 
 from brokerd.storage import checkpoints
 from brokerd.storage.os_disk import OsDisk
-from tests.unit.tools.test_dump import filled, said
+from tests.unit.tools.test_dump import log_with_segments, run_dump
 
 
 def test_every_file_of_a_partition_can_be_dumped_separately(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = filled(tmp_path)
+    log = log_with_segments(tmp_path)
     log.flush()
     checkpoints.write_offsets(OsDisk(), tmp_path / checkpoints.HIGH_WATERMARKS, {("t", 1): 7, ("t", 0): 5})
     for path in sorted(p for p in tmp_path.iterdir()):
-        out = said(capsys, path)
+        out = run_dump(capsys, path)
         assert out.startswith(f"{path}\n  ") and "!!" not in out, path.name
     last = max(tmp_path.glob("*.snapshot"))
-    assert "before offset 18" in said(capsys, last) and "flushed with the log" in said(capsys, last)
-    assert "producer 7 epoch 0" in said(capsys, last) and "sequences 16..17 at offsets 16..17" in said(capsys, last)
-    assert "t-0 5\n  t-1 7" in said(capsys, tmp_path / checkpoints.HIGH_WATERMARKS)
-    assert "(0 3), (1 6), (2 12)" in said(capsys, tmp_path / "leader-epoch-checkpoint")
+    assert "before offset 18" in run_dump(capsys, last) and "flushed with the log" in run_dump(capsys, last)
+    assert "producer 7 epoch 0" in run_dump(capsys, last) and "sequences 16..17 at offsets 16..17" in run_dump(
+        capsys, last
+    )
+    assert "t-0 5\n  t-1 7" in run_dump(capsys, tmp_path / checkpoints.HIGH_WATERMARKS)
+    assert "(0 3), (1 6), (2 12)" in run_dump(capsys, tmp_path / "leader-epoch-checkpoint")
     index = min(tmp_path.glob("*.index"))
-    assert "offset 0 @0" in said(capsys, index)
-    assert "time 1000000 offset 0" in said(capsys, min(tmp_path.glob("*.timeindex")))
-    assert "17 1000000 b'k'" in said(capsys, log.segments[-1].path, "--records")
+    assert "offset 0 @0" in run_dump(capsys, index)
+    assert "time 1000000 offset 0" in run_dump(capsys, min(tmp_path.glob("*.timeindex")))
+    assert "17 1000000 b'k'" in run_dump(capsys, log.segments[-1].path, "--records")
 
 
 @pytest.mark.parametrize(
@@ -52,12 +54,12 @@ def test_garbage_is_reported_as_garbage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, complaint: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    out = said(capsys, tmp_path / name, status=1)
+    out = run_dump(capsys, tmp_path / name, status=1)
     assert any(line.startswith("!! ") and complaint in line for line in out.splitlines()), out
 
 
 def test_a_file_of_no_broker_is_rejected_with_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    assert "is not a broker's file" in said(capsys, tmp_path / "notes.txt", status=2)
-    assert "is neither a partition folder nor a log directory" in said(capsys, tmp_path, status=2)
-    assert "does not exist" in said(capsys, tmp_path / "none", status=2)
+    assert "is not a broker's file" in run_dump(capsys, tmp_path / "notes.txt", status=2)
+    assert "is neither a partition folder nor a log directory" in run_dump(capsys, tmp_path, status=2)
+    assert "does not exist" in run_dump(capsys, tmp_path / "none", status=2)

@@ -25,7 +25,7 @@ def run(steps: Callable[[], Awaitable[Any]]) -> Any:
 def responses(checks: HealthChecks, *paths: str) -> list[tuple[int, str] | None]:
     """Status and state of each path; None: not answered."""
 
-    async def ask() -> list[tuple[int, str] | None]:
+    async def request_paths() -> list[tuple[int, str] | None]:
         found: list[tuple[int, str] | None] = []
         for path in paths:
             sent: list[Any] = []
@@ -37,14 +37,18 @@ def responses(checks: HealthChecks, *paths: str) -> list[tuple[int, str] | None]
             found.append((sent[0]["status"], json.loads(sent[1]["body"])["status"]) if responded else None)
         return found
 
-    return list(run(ask))
+    return list(run(request_paths))
 
 
 def test_liveness_does_not_depend_on_the_database() -> None:
-    def never() -> WebReadiness:
+    def fail_if_called() -> WebReadiness:
         raise AssertionError
 
-    assert responses(HealthChecks(never, never), "/healthz", "/", "/healthz/x") == [(200, "live"), None, None]
+    assert responses(HealthChecks(fail_if_called, fail_if_called), "/healthz", "/", "/healthz/x") == [
+        (200, "live"),
+        None,
+        None,
+    ]
 
 
 def test_migrations_are_compared_until_they_are_complete_and_then_the_database_is_asked(
@@ -74,21 +78,21 @@ def test_a_database_that_hangs_is_not_ready_and_is_asked_one_time(monkeypatch: p
     monkeypatch.setattr(health, "WAIT_SECONDS", 0.01)
     release, asked = threading.Event(), []
 
-    def hang() -> WebReadiness:
+    def wait_for_release() -> WebReadiness:
         asked.append(1)
         release.wait(60)
         return WebReadiness.READY
 
-    checks = HealthChecks(hang, hang)
+    checks = HealthChecks(wait_for_release, wait_for_release)
 
-    async def steps() -> None:
+    async def check_readiness() -> None:
         assert [await checks.readiness(), await checks.readiness()] == [WebReadiness.DATABASE_UNAVAILABLE] * 2
         assert len(asked) == 1
         release.set()
         monkeypatch.setattr(health, "WAIT_SECONDS", 60)
         assert await checks.readiness() is WebReadiness.READY
 
-    run(steps)
+    run(check_readiness)
 
 
 @pytest.mark.django_db

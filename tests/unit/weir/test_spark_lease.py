@@ -33,7 +33,7 @@ class FakeClock:
         return self.now
 
 
-class Ends:
+class RecordedEnds:
     def __init__(self) -> None:
         self.done: list[object] = []
 
@@ -48,7 +48,7 @@ class Ends:
 
 
 def test_the_loss_of_the_lease_ends_drivers_and_worker_before_another_worker_starts_them() -> None:
-    clock, ends = FakeClock(), Ends()
+    clock, ends = FakeClock(), RecordedEnds()
     lock = FakeLock(clock)
     lease = ends.lease(lock, clock)
     assert lease.renew() and not lease.end_if_expired()
@@ -61,7 +61,7 @@ def test_the_loss_of_the_lease_ends_drivers_and_worker_before_another_worker_sta
 
 
 def test_a_lock_that_was_lost_with_its_connection_and_is_free_is_acquired_again() -> None:
-    clock, ends = FakeClock(), Ends()
+    clock, ends = FakeClock(), RecordedEnds()
     lock = FakeLock(clock)
     lease = ends.lease(lock, clock)
     assert lease.renew()
@@ -74,7 +74,7 @@ def test_a_lock_that_was_lost_with_its_connection_and_is_free_is_acquired_again(
 
 def test_the_lease_counts_from_the_question_and_not_from_the_response() -> None:
     """The server may have given the lock away a moment after it has sent the response."""
-    clock, ends = FakeClock(), Ends()
+    clock, ends = FakeClock(), RecordedEnds()
     lock = FakeLock(clock)
     lease = ends.lease(lock, clock)
     lock.had, lock.response_seconds = True, LEASE_SECONDS
@@ -82,14 +82,14 @@ def test_the_lease_counts_from_the_question_and_not_from_the_response() -> None:
 
 
 def test_a_worker_on_the_only_machine_does_not_wait_for_the_lease() -> None:
-    clock, ends = FakeClock(), Ends()
+    clock, ends = FakeClock(), RecordedEnds()
     lock = FakeLock(clock, free=False)
     lock.needed = False
     ends.lease(lock, clock).wait(lambda: None)
 
 
 def test_a_worker_on_standby_waits_for_the_lease_and_then_for_the_drivers_of_the_former_holder() -> None:
-    clock, ends = FakeClock(), Ends()
+    clock, ends = FakeClock(), RecordedEnds()
     lock = FakeLock(clock, free=False)
     on_standby, main = threading.Event(), threading.current_thread()
     slept: list[float] = []
@@ -106,11 +106,11 @@ def test_a_worker_on_standby_waits_for_the_lease_and_then_for_the_drivers_of_the
     lock_is_free = threading.Event()
     waits: list[int] = []
 
-    def waiting() -> None:
+    def wait_for_lease() -> None:
         waits.append(1)
         on_standby.wait(60)
         lock.free = True
         lock_is_free.set()
 
-    ends.lease(lock, clock, sleep).wait(waiting)
+    ends.lease(lock, clock, sleep).wait(wait_for_lease)
     assert sum(slept) == TAKEOVER_SECONDS and len(waits) > len(slept) and ends.done == []

@@ -127,13 +127,13 @@ def test_a_file_is_compressed_when_it_is_asked_for_and_not_for_its_address(monke
     compressed: list[int] = []
     compress = cramjam.brotli.compress
 
-    class Counted:
+    class CountingBrotli:
         @staticmethod
         def compress(content: bytes, level: int) -> object:
             compressed.append(len(content))
             return compress(content, level=level)
 
-    monkeypatch.setattr("weir.static_files.cramjam.brotli", Counted)
+    monkeypatch.setattr("weir.static_files.cramjam.brotli", CountingBrotli)
     found = static_file("admin/js/vendor/jquery/jquery.js")
     assert found is not None and found.compressible
     address = static("admin/js/vendor/jquery/jquery.js")

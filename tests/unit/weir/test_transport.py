@@ -43,7 +43,7 @@ def test_an_incomplete_message_is_not_delivered(channel: Any, monkeypatch: pytes
     seen: list[object] = []
     whole = Path.write_text
 
-    def slowly(path: Path, text: str) -> int:
+    def write_in_parts(path: Path, text: str) -> int:
         for part in ("", text[: len(text) // 2], text):
             whole(path, part)
             try:
@@ -52,18 +52,18 @@ def test_an_incomplete_message_is_not_delivered(channel: Any, monkeypatch: pytes
                 seen.append(None)
         return len(text)
 
-    monkeypatch.setattr(Path, "write_text", slowly)
+    monkeypatch.setattr(Path, "write_text", write_in_parts)
     channel._put("weir", {"n": 1})
     assert seen == [None, None, None]
     assert channel._get("weir") == {"n": 1}
 
 
 def test_a_process_that_dies_during_a_write_leaves_no_message(channel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def dies(*paths: object) -> None:
+    def raise_interrupt(*paths: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", dies)
+        patched.setattr(os, "replace", raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             channel._put("weir", {"n": 1})
     with pytest.raises(Empty):

@@ -108,7 +108,7 @@ def test_the_documentation_matches() -> None:
 
 
 @pytest.fixture(scope="module")
-def tracked() -> dict[str, str]:
+def tracked_texts() -> dict[str, str]:
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     texts = {}
     for name in names:
@@ -119,15 +119,19 @@ def tracked() -> dict[str, str]:
     return texts
 
 
-def test_every_variable_that_a_file_names_is_defined(tracked: dict[str, str]) -> None:
+def test_every_variable_that_a_file_names_is_defined(tracked_texts: dict[str, str]) -> None:
     known = {v.name for v in variables().values()} | set(INTERNAL)
-    named = {n: p for p, text in tracked.items() if p not in HISTORY for n in re.findall(r"\bWEIR_[A-Z][A-Z_]*", text)}
+    named = {
+        n: p for p, text in tracked_texts.items() if p not in HISTORY for n in re.findall(r"\bWEIR_[A-Z][A-Z_]*", text)
+    }
     assert len(named) > 15
     assert {n: p for n, p in named.items() if n not in known} == {}
 
 
-def test_product_code_reads_the_variables_from_the_settings(tracked: dict[str, str]) -> None:
-    product = {p: t for p, t in tracked.items() if p.endswith(".py") and re.match("(weir|console|controlplane)/", p)}
+def test_product_code_reads_the_variables_from_the_settings(tracked_texts: dict[str, str]) -> None:
+    product = {
+        p: t for p, t in tracked_texts.items() if p.endswith(".py") and re.match("(weir|console|controlplane)/", p)
+    }
     names = r"WEIR_\w+|CELERY_BROKER_URL|CHANNELS_REDIS_URL"
     reads = rf"(environ\.get\(|environ\[|getenv\()\s*\"({names})\"(?!\]\s*=)"
     assert {p for p, text in product.items() if re.search(reads, text)} <= READERS

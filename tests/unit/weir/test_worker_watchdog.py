@@ -50,8 +50,8 @@ def test_a_completed_task_counts_as_progress(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(worker.watchdog, "on_task_completed", lambda: counted.append(1))
 
     @app.task(name="nothing")
-    def nothing() -> None:
+    def do_nothing() -> None:
         pass
 
-    nothing.delay()
+    do_nothing.delay()
     assert counted == [1]

@@ -22,10 +22,10 @@ def test_a_failed_replacement_leaves_the_old_text(tmp_path: Path, monkeypatch: p
     path = tmp_path / "state.json"
     files.replace_text(path, "old")
 
-    def full(self: Path, target: Path) -> None:
+    def raise_no_space(self: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(Path, "replace", raise_no_space)
     with pytest.raises(OSError, match="No space"):
         files.replace_text(path, "new")
     assert path.read_text() == "old"

@@ -41,7 +41,7 @@ class FakeSchemaRegistry:
         return self._schemas[schema_id]
 
 
-def registered(schema_id: int, payload: bytes) -> bytes:
+def frame_with_schema_id(schema_id: int, payload: bytes) -> bytes:
     return b"\0" + struct.pack(">I", schema_id) + payload
 
 
@@ -62,30 +62,30 @@ ORDER_VALUE = {"id": 5, "card": {"number": "4111"}, "note": None}
 
 @pytest.mark.parametrize("wanted", [Format.AUTO, Format.AVRO])
 def test_avro_with_a_referenced_schema(wanted: Format) -> None:
-    shown = render(registered(7, avro_bytes(ORDER_VALUE)), wanted, FakeSchemaRegistry(AVRO))
+    shown = render(frame_with_schema_id(7, avro_bytes(ORDER_VALUE)), wanted, FakeSchemaRegistry(AVRO))
     assert (shown.format, json.loads(shown.text or "")) == (Format.AVRO, ORDER_VALUE)
     assert shown.note == "Schema ID 7."
 
 
 def test_json_with_a_schema_id() -> None:
-    shown = render(registered(8, b'{"a": 1}'), Format.AUTO, FakeSchemaRegistry(JSON))
+    shown = render(frame_with_schema_id(8, b'{"a": 1}'), Format.AUTO, FakeSchemaRegistry(JSON))
     assert (shown.format, shown.text) == (Format.JSON_SCHEMA, '{"a": 1}')
 
 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (registered(7, b"\x0a"), "the bytes do not match schema ID 7"),
-        (registered(7, avro_bytes(ORDER_VALUE) + b"!"), "more bytes follow the value of schema ID 7"),
-        (registered(8, b"{}"), "schema ID 8 has the type JSON"),
-        (registered(9, b"{}"), "The registry has no schema ID 9."),
+        (frame_with_schema_id(7, b"\x0a"), "the bytes do not match schema ID 7"),
+        (frame_with_schema_id(7, avro_bytes(ORDER_VALUE) + b"!"), "more bytes follow the value of schema ID 7"),
+        (frame_with_schema_id(8, b"{}"), "schema ID 8 has the type JSON"),
+        (frame_with_schema_id(9, b"{}"), "The registry has no schema ID 9."),
         (b"{}", "it does not start with a zero byte and a schema ID"),
     ],
 )
 def test_a_value_that_does_not_match_its_schema_has_a_reason(data: bytes, reason: str) -> None:
     shown = render(data, Format.AVRO, FakeSchemaRegistry(AVRO, JSON))
     assert shown.format == Format.HEX and reason in shown.note
-    assert structure_of(registered(9, b"{}"), FakeSchemaRegistry(AVRO)) is None
+    assert structure_of(frame_with_schema_id(9, b"{}"), FakeSchemaRegistry(AVRO)) is None
 
 
 def proto_file(name: str, **fields: Any) -> Any:
@@ -98,7 +98,7 @@ def field(name: str, number: int, kind: int, type_name: str = "") -> Any:
     )
 
 
-def serialized(file: Any) -> str:
+def serialize_to_base64(file: Any) -> str:
     return base64.b64encode(file.SerializeToString()).decode()
 
 
@@ -114,19 +114,19 @@ def protobuf_schema() -> Schema:
         "nested_type": [line],
     }
     main = proto_file("default", dependency=["card.proto", "google/protobuf/timestamp.proto"], message_type=[order])
-    return Schema(10, SchemaType.PROTOBUF, serialized(main), (("card.proto", serialized(card)),))
+    return Schema(10, SchemaType.PROTOBUF, serialize_to_base64(main), (("card.proto", serialize_to_base64(card)),))
 
 
 def test_protobuf_with_an_imported_file_and_a_well_known_type() -> None:
     order = b"\x0a\x06\x0a\x044111" + b"\x12\x02\x08\x01"
-    shown = render(registered(10, b"\0" + order), Format.PROTOBUF, FakeSchemaRegistry(protobuf_schema()))
+    shown = render(frame_with_schema_id(10, b"\0" + order), Format.PROTOBUF, FakeSchemaRegistry(protobuf_schema()))
     assert json.loads(shown.text or "") == {"card": {"number": "4111"}, "at": "1970-01-01T00:00:01Z"}, shown.note
-    by_index = render(registered(10, b"\x02\x00" + order), Format.AUTO, FakeSchemaRegistry(protobuf_schema()))
+    by_index = render(frame_with_schema_id(10, b"\x02\x00" + order), Format.AUTO, FakeSchemaRegistry(protobuf_schema()))
     assert (by_index.format, by_index.text) == (Format.PROTOBUF, shown.text)
 
 
 def test_protobuf_message_of_a_nested_type() -> None:
-    nested = registered(10, b"\x04\x00\x00" + b"\x0a\x02ab")
+    nested = frame_with_schema_id(10, b"\x04\x00\x00" + b"\x0a\x02ab")
     assert json.loads(render(nested, Format.AUTO, FakeSchemaRegistry(protobuf_schema())).text or "") == {"sku": "ab"}
 
 
@@ -140,25 +140,27 @@ def test_protobuf_message_of_a_nested_type() -> None:
     ],
 )
 def test_a_protobuf_value_that_does_not_match_its_schema_has_a_reason(payload: bytes, reason: str) -> None:
-    assert reason in render(registered(10, payload), Format.PROTOBUF, FakeSchemaRegistry(protobuf_schema())).note
+    assert (
+        reason in render(frame_with_schema_id(10, payload), Format.PROTOBUF, FakeSchemaRegistry(protobuf_schema())).note
+    )
 
 
 def test_a_registry_that_returns_protobuf_as_source_is_named() -> None:
     source = FakeSchemaRegistry(Schema(11, SchemaType.PROTOBUF, 'syntax = "proto3"; message A {}'))
-    assert "must support format=serialized" in render(registered(11, b"\0"), Format.PROTOBUF, source).note
+    assert "must support format=serialized" in render(frame_with_schema_id(11, b"\0"), Format.PROTOBUF, source).note
 
 
 def test_a_schema_that_is_not_valid_is_named() -> None:
     broken = FakeSchemaRegistry(Schema(12, SchemaType.AVRO, "{}"), Schema(13, SchemaType.PROTOBUF, "AAAA"))
-    assert "not a valid Avro schema" in render(registered(12, b"\0"), Format.AVRO, broken).note
-    assert "not a valid Protobuf schema" in render(registered(13, b"\0"), Format.PROTOBUF, broken).note
+    assert "not a valid Avro schema" in render(frame_with_schema_id(12, b"\0"), Format.AVRO, broken).note
+    assert "not a valid Protobuf schema" in render(frame_with_schema_id(13, b"\0"), Format.PROTOBUF, broken).note
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> Any:
+    def raise_import_error(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(schema_formats.importlib, "import_module", missing)
+    monkeypatch.setattr(schema_formats.importlib, "import_module", raise_import_error)
     shown = render(b"\x80", Format.MSGPACK)
     assert shown.format == Format.HEX and "msgpack is not installed; install the extra weir[formats]" in shown.note
     assert render(b"\x80").format == Format.HEX, "the automatic format works without it"

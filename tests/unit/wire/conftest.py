@@ -17,7 +17,7 @@ from brokerd.wire.compiled import find_compiled as compiled_module
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a build for this test."""
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     if shutil.which(compiler) is None:
@@ -27,12 +27,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _loaded(source: ModuleType, request: pytest.FixtureRequest) -> ModuleType:
+def load_module(source: ModuleType, request: pytest.FixtureRequest) -> ModuleType:
     """The compiled module that brokers of this directory use, else a build for this test."""
     found = compiled_module(source)
     if found is None:
         name = compiled_name(source)
-        (path,) = request.getfixturevalue("built").glob(f"{name}.*.so")
+        (path,) = request.getfixturevalue("build_directory").glob(f"{name}.*.so")
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         found = importlib.util.module_from_spec(spec)
@@ -43,10 +43,10 @@ def _loaded(source: ModuleType, request: pytest.FixtureRequest) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def compiled(request: pytest.FixtureRequest) -> ModuleType:
-    return _loaded(record_walk, request)
+def compiled_module_under_test(request: pytest.FixtureRequest) -> ModuleType:
+    return load_module(record_walk, request)
 
 
 @pytest.fixture(scope="session")
 def compiled_keys(request: pytest.FixtureRequest) -> ModuleType:
-    return _loaded(key_walk, request)
+    return load_module(key_walk, request)

@@ -22,8 +22,8 @@ def test_a_module_compiled_from_another_source_is_not_used(source: ModuleType, m
 def test_without_a_compiled_module_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, error in (("missing", ImportError()), ("no digest", AttributeError())):
 
-        def fails(module: str, error: Exception = error) -> None:
+        def raise_error(module: str, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr(compiled.importlib, "import_module", fails)
+        monkeypatch.setattr(compiled.importlib, "import_module", raise_error)
         assert compiled.find_compiled(record_walk) is None, name

@@ -25,7 +25,7 @@ CONTENT = st.lists(
 )
 
 
-def built(contents: list[list[Record]], **options: int) -> tuple[bytes, list[int]]:
+def build_batches(contents: list[list[Record]], **options: int) -> tuple[bytes, list[int]]:
     """The batches one after the other, and their positions."""
     out, positions, offset = b"", [], 0
     for content in contents:
@@ -36,7 +36,7 @@ def built(contents: list[list[Record]], **options: int) -> tuple[bytes, list[int
     return out, positions
 
 
-def collected(
+def collect_entries(
     module: ModuleType, data: bytes, name: str, at: int = 0, space: int = 512
 ) -> tuple[int, list[int], int, int]:
     """(position of the first batch that was not collected, entries, position of the last collected batch, the offset after it)."""
@@ -46,7 +46,7 @@ def collected(
     return after, entries[: walk.count].tolist(), walk.last, walk.next_offset
 
 
-def expected(data: bytes, name: str, upto: int) -> set[int]:
+def expected_entries(data: bytes, name: str, upto: int) -> set[int]:
     return {
         h << 32 | POSITION + pos
         for pos, header in records.batches(data)
@@ -64,11 +64,11 @@ def expected(data: bytes, name: str, upto: int) -> set[int]:
 def test_each_batch_is_collected_once(
     compiled_keys: ModuleType, contents: list[list[Record]], name: str, tail: bytes
 ) -> None:
-    data, positions = built(contents)
+    data, positions = build_batches(contents)
     for module in (key_walk, compiled_keys):
-        after, entries, last, next_offset = collected(module, data + tail[:60], name)
+        after, entries, last, next_offset = collect_entries(module, data + tail[:60], name)
         assert after == len(data) and last == positions[-1] and next_offset == sum(map(len, contents))
-        assert len(entries) == len(set(entries)) and set(entries) == expected(data, name, after)
+        assert len(entries) == len(set(entries)) and set(entries) == expected_entries(data, name, after)
         assert [e & 0xFFFFFFFF for e in entries] == sorted(e & 0xFFFFFFFF for e in entries), "in log order"
 
 
@@ -83,30 +83,30 @@ def test_a_changed_byte_ends_the_walk_or_changes_both_results(
     compiled_keys: ModuleType, contents: list[list[Record]], at: int, byte: int, name: str
 ) -> None:
     """The CRC is that of the changed bytes, so that the walk reads them."""
-    data = bytearray(built(contents)[0])
+    data = bytearray(build_batches(contents)[0])
     data[at % len(data)] = byte
     for pos, header in records.batches(data):
         data[pos + 17 : pos + 21] = crc32c(memoryview(data)[pos + 21 : pos + header.size]).to_bytes(4, "big")
     raw = bytes(data)
-    results = [collected(module, raw, name) for module in (key_walk, compiled_keys)]
+    results = [collect_entries(module, raw, name) for module in (key_walk, compiled_keys)]
     assert results[0] == results[1]
     after, entries, _, _ = results[0]
-    assert set(entries) == expected(raw, name, after)
+    assert set(entries) == expected_entries(raw, name, after)
 
 
 def test_batches_that_are_compressed_damaged_or_control_are_left(compiled_keys: ModuleType) -> None:
-    plain, _ = built([[Record(0, 1, b"k", b"v")]])
+    plain, _ = build_batches([[Record(0, 1, b"k", b"v")]])
     damaged = bytearray(plain)
     damaged[-2] ^= 1
     control = records.build([Record(1, 0, b"k", b"v")], base_offset=1, control=True, producer_id=1, producer_epoch=0)
     compressed = records.build([Record(1, 0, b"k", b"v")], base_offset=1, compression=GZIP)
     for module in (key_walk, compiled_keys):
         for other in (bytes(damaged) + plain, control + plain, compressed + plain, plain[:-1], bytes(100) + plain):
-            after, entries, last, next_offset = collected(module, plain + other, "")
+            after, entries, last, next_offset = collect_entries(module, plain + other, "")
             assert (after, len(entries), last, next_offset) == (len(plain), 1, 0, 1)
-        assert collected(module, plain + control + plain, "", len(plain) + len(control))[0] == 2 * len(plain) + len(
-            control
-        )
+        assert collect_entries(module, plain + control + plain, "", len(plain) + len(control))[0] == 2 * len(
+            plain
+        ) + len(control)
 
 
 def test_a_batch_without_space_is_left_as_a_whole(compiled_keys: ModuleType) -> None:
@@ -114,14 +114,14 @@ def test_a_batch_without_space_is_left_as_a_whole(compiled_keys: ModuleType) -> 
         [Record(0, 1, b"k%d" % i, b"") for i in range(10)],
         [Record(0, 1, b"m%d" % i, b"") for i in range(7)],
     )
-    data, positions = built([first, second])
-    headed, _ = built([[Record(0, 1, b"k", b"", tuple(("id", b"%d" % i) for i in range(40)))]])
+    data, positions = build_batches([first, second])
+    headed, _ = build_batches([[Record(0, 1, b"k", b"", tuple(("id", b"%d" % i) for i in range(40)))]])
     for module in (key_walk, compiled_keys):
-        after, entries, _, _ = collected(module, data, "", space=16)
+        after, entries, _, _ = collect_entries(module, data, "", space=16)
         assert after == positions[1] and len(entries) == 10
-        assert collected(module, data, "", after, 16)[:1] == (len(data),)
-        assert collected(module, data, "", 0, 8)[:2] == (0, [])
-        assert collected(module, headed, "id", 0, 16)[:2] == (0, [])
+        assert collect_entries(module, data, "", after, 16)[:1] == (len(data),)
+        assert collect_entries(module, data, "", 0, 8)[:2] == (0, [])
+        assert collect_entries(module, headed, "id", 0, 16)[:2] == (0, [])
 
 
 @settings(max_examples=100, deadline=None)
@@ -140,7 +140,7 @@ def test_buckets_keep_the_order_of_their_entries(compiled_keys: ModuleType, entr
 def test_without_a_table_each_occurrence_is_collected_and_no_crc_is_checked(
     compiled_keys: ModuleType, contents: list[list[Record]], name: str
 ) -> None:
-    data, positions = built(contents)
+    data, positions = build_batches(contents)
     wrong = bytearray(data)
     for pos in positions:
         wrong[pos + 17] ^= 1
@@ -156,7 +156,7 @@ def test_without_a_table_each_occurrence_is_collected_and_no_crc_is_checked(
             if _ is not None
         ]
         assert [e & 0xFFFFFFFF for e in entries[: walk.count]] == indexed
-        assert set(entries[: walk.count]) == expected(data, name, len(data))
+        assert set(entries[: walk.count]) == expected_entries(data, name, len(data))
 
 
 @settings(max_examples=100, deadline=None)
@@ -184,7 +184,7 @@ def payload(data: bytes) -> tuple[bytes, int]:
 @settings(max_examples=200, deadline=None)
 @given(content=CONTENT, slots=st.sampled_from([1, 7, 16_384]))
 def test_each_record_has_the_slot_of_its_key(compiled_keys: ModuleType, content: list[Record], slots: int) -> None:
-    data, _ = built([content])
+    data, _ = build_batches([content])
     for module in (key_walk, compiled_keys):
         found = array("Q", bytes(8 * len(content)))
         module.key_slots(*payload(data), slots, found)
@@ -198,7 +198,7 @@ def test_each_record_has_the_slot_of_its_key(compiled_keys: ModuleType, content:
 def test_changed_records_are_read_equally_or_not_at_all(
     compiled_keys: ModuleType, content: list[Record], at: int, byte: int, cut: int
 ) -> None:
-    whole, count = payload(built([content])[0])
+    whole, count = payload(build_batches([content])[0])
     changed = bytearray(whole[: len(whole) - cut])
     if changed:
         changed[at % len(changed)] = byte

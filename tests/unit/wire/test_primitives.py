@@ -21,7 +21,7 @@ from brokerd.wire.primitives import (
     skip_tags,
     small_arrays,
 )
-from tests.unit.wire.test_schema import BEFORE_TAGS, Sample, packed, unpacked
+from tests.unit.wire.test_schema import BEFORE_TAGS, Sample, pack_sample, unpack_sample
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ from tests.unit.wire.test_schema import BEFORE_TAGS, Sample, packed, unpacked
 )
 def test_inconsistent_tags_are_malformed(tags: bytes) -> None:
     with pytest.raises((Malformed, IndexError, struct.error)):
-        unpacked(BEFORE_TAGS + tags, 1)
+        unpack_sample(BEFORE_TAGS + tags, 1)
 
 
 @pytest.mark.parametrize("data", [b"\x80" * 5 + b"\0", b"\xff" * 5, b"\xff\xff\xff\xff\x1f", b"\xff\xff\xff\xff\x7f"])
@@ -60,15 +60,15 @@ def test_a_string_has_kafkas_limit_in_every_version() -> None:
     """A compact length permits longer strings, which would not fit the formats that store them."""
     longest = "x" * STRING_BYTES_MAX
     for version in (0, 1):
-        assert unpacked(packed(Sample(longest, inners=[]), version), version).name == longest
+        assert unpack_sample(pack_sample(Sample(longest, inners=[]), version), version).name == longest
         with pytest.raises(ValueError, match="32768"):
-            packed(Sample(longest + "x", inners=[]), version)
+            pack_sample(Sample(longest + "x", inners=[]), version)
         with pytest.raises(ValueError, match="32768"):
-            packed(Sample("ü" * 16_384, inners=[]), version)
+            pack_sample(Sample("ü" * 16_384, inners=[]), version)
     head = bytearray()
     put_uvarint(head, STRING_BYTES_MAX + 2)
     with pytest.raises(Malformed, match="32768"):
-        unpacked(bytes(head) + b"x" * (STRING_BYTES_MAX + 1) + b"\0\1\0\1\1\0", 1)
+        unpack_sample(bytes(head) + b"x" * (STRING_BYTES_MAX + 1) + b"\0\1\0\1\1\0", 1)
 
 
 def test_tagged_fields_are_written_and_skipped() -> None:

@@ -19,7 +19,7 @@ CODECS = list(COMPRESSION_NAMES)
 blob = st.none() | st.binary(max_size=60)
 
 
-def some(count: int, first: int = 0, size: int = 20) -> list[Record]:
+def sample_records(count: int, first: int = 0, size: int = 20) -> list[Record]:
     return [Record(first + i, 1_000 + i, b"k%d" % i, bytes(size), (("h", b"x"), ("null", None))) for i in range(count)]
 
 
@@ -45,7 +45,7 @@ def test_a_built_batch_is_read_back(
 
 
 def test_a_changed_base_offset_keeps_the_crc() -> None:
-    batch = bytearray(b"...." + records.build(some(3), producer_id=9, producer_epoch=1, base_sequence=5))
+    batch = bytearray(b"...." + records.build(sample_records(3), producer_id=9, producer_epoch=1, base_sequence=5))
     records.stamp(batch, 4, 1_000_000_007, 42)
     ((_, header),) = records.check(memoryview(batch)[4:])
     assert (header.base_offset, header.partition_leader_epoch, header.last_offset) == (1_000_000_007, 42, 1_000_000_009)
@@ -53,7 +53,7 @@ def test_a_changed_base_offset_keeps_the_crc() -> None:
 
 
 def test_log_append_time_applies_to_every_record_with_a_valid_crc() -> None:
-    batch = bytearray(records.build(some(3), compression=ZSTD))
+    batch = bytearray(records.build(sample_records(3), compression=ZSTD))
     records.stamp_append_time(batch, 0, records.peek(batch), 77)
     assert records.check(batch)[0][1].max_timestamp == 77
     assert {r.timestamp for r in records.iterate(batch)} == {77}
@@ -61,7 +61,7 @@ def test_log_append_time_applies_to_every_record_with_a_valid_crc() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_flipped_byte_under_the_crc_is_detected(codec: int) -> None:
-    batch = records.build(some(4), compression=codec)
+    batch = records.build(sample_records(4), compression=codec)
     for at in range(16, len(batch)):
         damaged = bytearray(batch)
         damaged[at] ^= 0x10
@@ -70,8 +70,8 @@ def test_every_flipped_byte_under_the_crc_is_detected(codec: int) -> None:
 
 
 def test_every_truncation_of_a_payload_is_detected() -> None:
-    payload = records.build(some(2)) + records.build(some(3))
-    first = len(records.build(some(2)))
+    payload = records.build(sample_records(2)) + records.build(sample_records(3))
+    first = len(records.build(sample_records(2)))
     for length in range(1, len(payload)):
         if length != first:
             with pytest.raises((CorruptBatch, InvalidBatch)):
@@ -79,7 +79,7 @@ def test_every_truncation_of_a_payload_is_detected() -> None:
     assert [pos for pos, _ in records.batches(payload[:-1])] == [0]
 
 
-def resealed(batch: bytes, at: int, fmt: str, value: int) -> bytes:
+def patch_batch(batch: bytes, at: int, fmt: str, value: int) -> bytes:
     from crc32c import crc32c
 
     out = bytearray(batch)
@@ -102,19 +102,19 @@ def resealed(batch: bytes, at: int, fmt: str, value: int) -> bytes:
 )
 def test_a_complete_but_invalid_batch_is_rejected(at: int, fmt: str, value: int) -> None:
     with pytest.raises(InvalidBatch):
-        records.check(resealed(records.build(some(2)), at, fmt, value))
+        records.check(patch_batch(records.build(sample_records(2)), at, fmt, value))
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_garbage_in_a_batch_with_a_valid_crc_raises_only_corrupt_batch(codec: int) -> None:
     rng = random.Random(7)
-    whole = records.build(some(5, size=200), compression=codec)
+    whole = records.build(sample_records(5, size=200), compression=codec)
     for _ in range(300):
         batch = bytearray(whole)
         for _ in range(rng.randint(1, 4)):
             batch[rng.randrange(records.HEADER_BYTES, len(batch))] = rng.randrange(256)
         try:
-            list(records.iterate(resealed(bytes(batch), 57, ">i", rng.choice([5, 5, 6, 2**31 - 1]))))
+            list(records.iterate(patch_batch(bytes(batch), 57, ">i", rng.choice([5, 5, 6, 2**31 - 1]))))
         except CorruptBatch:
             pass
 
@@ -130,8 +130,8 @@ def test_an_uncompressed_batch_is_compressed_by_every_codec(codec: int, size: in
 
 
 def test_recompression_changes_only_the_codec() -> None:
-    payload = records.build(some(2), compression=GZIP, producer_id=4, producer_epoch=0, base_sequence=8)
-    payload += records.build(some(3, first=2), base_offset=2, compression=LZ4)
+    payload = records.build(sample_records(2), compression=GZIP, producer_id=4, producer_epoch=0, base_sequence=8)
+    payload += records.build(sample_records(3, first=2), base_offset=2, compression=LZ4)
     out = run_now(records.recompress(payload, records.check(payload), ZSTD, records.UnpackBudget()))
     assert [h.compression for _, h in records.check(out)] == [ZSTD] * 2
     assert list(records.iterate(out)) == list(records.iterate(payload))
@@ -144,17 +144,17 @@ def test_a_higher_level_compresses_better(codec: int, low: int, high: int) -> No
     words = [b"%d:%d;" % (i * 7919 % 1009, i * i % 77) for i in range(4_000)]
     payload = records.build([Record(0, 1, None, b"".join(words))])
 
-    def packed(level: int | None) -> bytes:
+    def recompress_at(level: int | None) -> bytes:
         found = run_now(records.recompress(payload, records.check(payload), codec, records.UnpackBudget(), level))
         assert list(records.iterate(found)) == list(records.iterate(payload))
         return bytes(found)
 
-    assert len(packed(high)) < len(packed(low))
-    assert packed(None) in {packed(level) for level in range(1, 10)}
+    assert len(recompress_at(high)) < len(recompress_at(low))
+    assert recompress_at(None) in {recompress_at(level) for level in range(1, 10)}
 
 
 def test_a_compressed_batch_keeps_gaps_and_bounds() -> None:
-    batch = records.build(some(5, first=10), base_offset=10, base_sequence=3, producer_id=1, producer_epoch=0)
+    batch = records.build(sample_records(5, first=10), base_offset=10, base_sequence=3, producer_id=1, producer_epoch=0)
     header = records.peek(batch)
     thinned = records.pack(header, [r for r in records.iterate(batch) if r.offset in (11, 13)])
     kept = records.peek(thinned)
@@ -165,7 +165,7 @@ def test_a_compressed_batch_keeps_gaps_and_bounds() -> None:
 
 
 def test_sequences_wrap_after_the_largest_int32() -> None:
-    batch = records.build(some(3), producer_id=1, producer_epoch=0, base_sequence=records.SEQUENCE_MAX - 1)
+    batch = records.build(sample_records(3), producer_id=1, producer_epoch=0, base_sequence=records.SEQUENCE_MAX - 1)
     assert records.peek(batch).last_sequence == 0
 
 
@@ -176,17 +176,17 @@ def test_a_batch_with_an_impossible_record_count_is_rejected(codec: int) -> None
     data = bytearray(records.build(least, compression=codec))
     records.check(data)
 
-    def says(count: int) -> bytearray:
+    def set_record_count(count: int) -> bytearray:
         struct.pack_into(">i", data, 57, count)
         struct.pack_into(">i", data, 23, count - 1)
         struct.pack_into(">I", data, records.CRC_AT, crc32c(bytes(data[records.CRC_FROM :])))
         return data
 
     most = records.RECORDS_PER_BATCH_MAX if codec else 3
-    assert len(records.check(says(most))) == 1
+    assert len(records.check(set_record_count(most))) == 1
     for count in (most + 1, 2**31 - 1):
         with pytest.raises(InvalidBatch, match=f"must not have {count} records"):
-            records.check(says(count))
+            records.check(set_record_count(count))
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
@@ -194,14 +194,14 @@ def test_the_uncompressed_size_of_one_request_is_limited(codec: int, monkeypatch
     """A request of 65 KB contained ten batches that decompress to 200 MiB each: five seconds of the only thread, and more with more batches."""
     monkeypatch.setattr(records, "ROOM_BYTES", 100_000)
     monkeypatch.setattr(records, "ROOM_RECORDS", 10)
-    data = records.build(some(4, size=8_000), compression=codec)  # 32 KB decompressed
+    data = records.build(sample_records(4, size=8_000), compression=codec)  # 32 KB decompressed
     room = records.UnpackBudget()
     for _ in range(2):
         assert len(list(records.iterate(data, room))) == 4
     with pytest.raises(records.TooMuch, match="10 records"):
         list(records.iterate(data, room))
     room = records.UnpackBudget()
-    large = records.build(some(1, size=60_000), compression=codec)
+    large = records.build(sample_records(1, size=60_000), compression=codec)
     assert len(list(records.iterate(large, room))) == 1
     with pytest.raises(CorruptBatch):
         list(records.iterate(large, room))  # the remaining budget limits decompression

@@ -17,7 +17,7 @@ from brokerd.wire.steps import Ended, next_step, run_now
 CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
 
 
-def sealed(data: bytes, codec: int, count: int) -> bytes:
+def batch_with_records(data: bytes, codec: int, count: int) -> bytes:
     """A batch of arbitrary bytes with a correct CRC, whose header gives `count` records."""
     packed = compress(data, codec)
     header = records.BatchHeader(
@@ -60,7 +60,7 @@ def test_garbage_raises_only_corrupt_batch(codec: int) -> None:
         data = bytearray(whole)
         for _ in range(rng.randint(1, 6)):
             data[rng.randrange(len(data))] = rng.randrange(256)
-        batch = sealed(bytes(data), codec, rng.choice([1, 19, 20, 21]))
+        batch = batch_with_records(bytes(data), codec, rng.choice([1, 19, 20, 21]))
         header = records.peek(batch)
         try:
             run_now(first_since(batch, 0, header, 1 << 50, 0, UnpackBudget()))
@@ -71,7 +71,7 @@ def test_garbage_raises_only_corrupt_batch(codec: int) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_an_impossible_count_is_rejected_before_the_scan(codec: int) -> None:
     data = b"\x0c\0\0\0\1\1\0" * 1_000
-    lying = sealed(data, codec, 1_001)
+    lying = batch_with_records(data, codec, 1_001)
     with pytest.raises(CorruptBatch, match="where 1001 records should be"):
         run_now(first_since(lying, 0, records.peek(lying), 1, 0, UnpackBudget()))
     with pytest.raises(CorruptBatch, match="where 1001 records should be"):
@@ -89,7 +89,7 @@ def test_headers_are_counted_and_limited_by_their_bytes() -> None:
 
     def with_headers(says: int, has: int) -> bytes:
         body = b"\0\0\0\1\1" + varint(says) + b"\0\1" * has
-        return sealed(varint(len(body)) + body, ZSTD, 1)
+        return batch_with_records(varint(len(body)) + body, ZSTD, 1)
 
     many = with_headers(count, count)
     assert len(many) < 2_000
@@ -109,7 +109,7 @@ def test_headers_are_counted_and_limited_by_their_bytes() -> None:
 
 
 def test_a_million_compressed_records_are_scanned_in_steps_in_the_background() -> None:
-    batch = sealed(b"\x0c\0\0\0\1\1\0" * 1_000_000, ZSTD, 1_000_000)
+    batch = batch_with_records(b"\x0c\0\0\0\1\1\0" * 1_000_000, ZSTD, 1_000_000)
     assert len(batch) < 1_000
     steps = first_since(batch, 0, records.peek(batch), 5, 0, UnpackBudget())
     job = next_step(steps)
@@ -122,11 +122,11 @@ def test_a_million_compressed_records_are_scanned_in_steps_in_the_background() -
 
 
 def test_a_look_up_has_a_lower_memory_limit_than_an_append() -> None:
-    batch = sealed(bytes(records.LOOKUP_BATCH_BYTES + 1), ZSTD, 1)
+    batch = batch_with_records(bytes(records.LOOKUP_BATCH_BYTES + 1), ZSTD, 1)
     header = records.peek(batch)
     with pytest.raises(CorruptBatch, match="after decompression"):
         run_now(first_since(batch, 0, header, 1, 0, UnpackBudget.for_lookups()))
-    small = sealed(b"\x0c\0\0\0\1\1\0", NONE, 1)
+    small = batch_with_records(b"\x0c\0\0\0\1\1\0", NONE, 1)
     room = UnpackBudget.for_lookups()
     for _ in range(records.LOOKUP_BATCHES):
         run_now(first_since(small, 0, records.peek(small), 1, 0, room))

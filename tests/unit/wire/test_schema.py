@@ -37,26 +37,26 @@ class Sample(Struct):
     tagged_default: int = f("int32", "1+", default=7, tag=1, tagged="1+")
 
 
-def packed(value: Sample, version: int) -> bytes:
+def pack_sample(value: Sample, version: int) -> bytes:
     out = bytearray()
     packer(Sample, version, version >= 1)(value, out, [])
     return bytes(out)
 
 
-def unpacked(data: bytes, version: int, room: int = 1_000) -> Sample:
+def unpack_sample(data: bytes, version: int, room: int = 1_000) -> Sample:
     value, end = unpacker(Sample, version, version >= 1)(memoryview(data), 0, len(data), [room])
     assert end == len(data)
     assert isinstance(value, Sample)
     return value
 
 
-def full() -> Sample:
+def full_sample() -> Sample:
     return Sample("name", "maybe", b"data", b"records", [1, -1], [Sample.Inner(4, "extra")], [9], 8)
 
 
 # -- plain and flexible bytes by hand ------------------------------------------------------------------------------------
 def test_version_0_bytes() -> None:
-    assert packed(full(), 0) == (
+    assert pack_sample(full_sample(), 0) == (
         b"\0\4name"
         b"\0\5maybe"
         b"\0\0\0\4data"
@@ -70,7 +70,7 @@ def test_version_0_bytes() -> None:
 
 
 def test_version_1_bytes() -> None:
-    assert packed(full(), 1) == (
+    assert pack_sample(full_sample(), 1) == (
         b"\5name"
         b"\6maybe"
         b"\5data"
@@ -90,26 +90,26 @@ def test_version_1_bytes() -> None:
 @pytest.mark.parametrize("version", [0, 1])
 def test_null_and_empty_are_different_and_read_back(version: int) -> None:
     for empty in (Sample(maybe=None, inners=None), Sample(maybe="", records=b"", inners=[])):
-        back = unpacked(packed(empty, version), version)
+        back = unpack_sample(pack_sample(empty, version), version)
         assert (back.maybe, back.inners) == (empty.maybe, empty.inners)
         assert (back.records is None) == (empty.records is None)
     nulls, empties = Sample(maybe=None, records=None, inners=None), Sample(maybe="", records=b"", inners=[])
-    assert packed(nulls, 0) == b"\0\0\xff\xff\0\0\0\0\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff"
-    assert packed(empties, 0) == b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-    assert packed(nulls, 1) == b"\1\0\1\0\1\0\0"
-    assert packed(empties, 1) == b"\1\1\1\1\1\1\0"
+    assert pack_sample(nulls, 0) == b"\0\0\xff\xff\0\0\0\0\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff"
+    assert pack_sample(empties, 0) == b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+    assert pack_sample(nulls, 1) == b"\1\0\1\0\1\0\0"
+    assert pack_sample(empties, 1) == b"\1\1\1\1\1\1\0"
 
 
 @pytest.mark.parametrize(("at", "field"), [(0, "name"), (2, "data"), (4, "numbers")])
 def test_null_in_a_non_nullable_field_is_malformed(at: int, field: str) -> None:
     flexible = [b"\5name", b"\0", b"\5data", b"\0", b"\1", b"\0", b"\0"]
     plain = [b"\0\4name", b"\xff\xff", b"\0\0\0\4data", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\xff", b""]
-    assert unpacked(b"".join(flexible), 1).name == unpacked(b"".join(plain), 0).name == "name"
+    assert unpack_sample(b"".join(flexible), 1).name == unpack_sample(b"".join(plain), 0).name == "name"
     flexible[at] = b"\0"
     plain[at] = b"\xff\xff" if at == 0 else b"\xff\xff\xff\xff"
     for pieces, version in ((flexible, 1), (plain, 0)):
         with pytest.raises(Malformed, match=field):
-            unpacked(b"".join(pieces), version)
+            unpack_sample(b"".join(pieces), version)
 
 
 # -- tags ----------------------------------------------------------------------------------------------------------------
@@ -122,18 +122,18 @@ BEFORE_TAGS = b"\1\0\1\0\1\1"
     ids=["none", "one unknown", "two unknown", "the largest number"],
 )
 def test_unknown_tags_are_skipped(tags: bytes) -> None:
-    back = unpacked(BEFORE_TAGS + tags, 1)
+    back = unpack_sample(BEFORE_TAGS + tags, 1)
     assert (back.tagged_numbers, back.tagged_default) == ([], 7)
 
 
 def test_unknown_tags_do_not_hide_known_ones() -> None:
-    back = unpacked(BEFORE_TAGS + b"\3\0\5\2\0\0\0\x09\1\4\0\0\0\x08\x63\1x", 1)
+    back = unpack_sample(BEFORE_TAGS + b"\3\0\5\2\0\0\0\x09\1\4\0\0\0\x08\x63\1x", 1)
     assert (back.tagged_numbers, back.tagged_default) == ([9], 8)
 
 
 def test_a_tag_with_its_default_is_omitted() -> None:
-    assert packed(Sample(inners=[], tagged_default=7), 1).endswith(b"\0")
-    assert packed(Sample(inners=[], tagged_default=0), 1).endswith(b"\1\1\4\0\0\0\0")
+    assert pack_sample(Sample(inners=[], tagged_default=7), 1).endswith(b"\0")
+    assert pack_sample(Sample(inners=[], tagged_default=0), 1).endswith(b"\1\1\4\0\0\0\0")
 
 
 # -- lengths -------------------------------------------------------------------------------------------------------------
@@ -144,12 +144,12 @@ WRONG_LENGTHS = [-2, -(2**31), 1, 100, 2**31 - 1]
 def test_an_array_longer_than_its_bytes_is_malformed(length: int) -> None:
     plain = b"\0\0\xff\xff\0\0\0\0\xff\xff\xff\xff" + length.to_bytes(4, "big", signed=True)
     with pytest.raises(Malformed):
-        unpacked(plain, 0)
+        unpack_sample(plain, 0)
     if length > 0:
         flexible = bytearray(b"\1\0\1\0")
         put_uvarint(flexible, length + 1)
         with pytest.raises(Malformed):
-            unpacked(bytes(flexible), 1)
+            unpack_sample(bytes(flexible), 1)
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80"])
@@ -162,25 +162,25 @@ def test_an_invalid_utf8_string_is_rejected(name: bytes) -> None:
 # -- message limits --------------------------------------------------------------------------------------------------------
 def test_elements_are_counted_over_all_arrays_and_levels() -> None:
     value = Sample(numbers=[1] * 6, inners=[Sample.Inner(1)] * 4)
-    assert len(unpacked(packed(value, 0), 0, room=10).numbers) == 6
+    assert len(unpack_sample(pack_sample(value, 0), 0, room=10).numbers) == 6
     with pytest.raises(Malformed, match="elements"):
-        unpacked(packed(value, 0), 0, room=9)
+        unpack_sample(pack_sample(value, 0), 0, room=9)
     tags = BEFORE_TAGS + b"\4" + b"\x63\0" * 4
-    unpacked(tags, 1, room=4)
+    unpack_sample(tags, 1, room=4)
     with pytest.raises(Malformed, match="elements"):
-        unpacked(tags, 1, room=3)
+        unpack_sample(tags, 1, room=3)
 
 
-def crowded(count: int) -> bytes:
+def encoded_offset_fetch(count: int) -> bytes:
     """An OffsetFetch v6 for `count` partitions."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[1] * (count - 1))
     return framing.encode_request(9, 6, 1, "c", OffsetFetchRequest(group_id="g", topics=[topic]))[4:]
 
 
 def test_a_request_has_a_maximum_number_of_elements() -> None:
-    decode_request(memoryview(crowded(ELEMENTS_MAX)))
+    decode_request(memoryview(encoded_offset_fetch(ELEMENTS_MAX)))
     with pytest.raises(MalformedRequest, match="elements"):
-        decode_request(memoryview(crowded(ELEMENTS_MAX + 1)))
+        decode_request(memoryview(encoded_offset_fetch(ELEMENTS_MAX + 1)))
 
 
 def test_twenty_megabytes_of_empty_names_are_rejected_quickly() -> None:

@@ -9,7 +9,9 @@ from django.test import Client
 from tests.unit.controlplane.world import World
 
 
-def test_an_immediate_action_reports_its_effect_and_offers_its_undo(seeded: dict[str, Any], operator: Client) -> None:
+def test_an_immediate_action_reports_its_effect_and_offers_its_undo(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
     for verb, message, undo in (
         ("cordon", "Broker 2 cordoned", "uncordon"),
         ("uncordon", "Broker 2 uncordoned", "cordon"),
@@ -18,7 +20,7 @@ def test_an_immediate_action_reports_its_effect_and_offers_its_undo(seeded: dict
     ):
         page = operator.post(f"/brokers/2/{verb}/", follow=True).content.decode()
         assert message in page and f'action="/brokers/2/{undo}/" class="undo"' in page
-    page = operator.post(f"/moves/{seeded['move']}/pause/", follow=True).content.decode()
+    page = operator.post(f"/moves/{seeded_cluster['move']}/pause/", follow=True).content.decode()
     assert "Move 1 paused" in page and 'action="/moves/1/resume/" class="undo"' in page
     page = operator.post("/moves/1/approve/", follow=True)
     assert page.status_code == 409 and "Rejected" in page.content.decode()

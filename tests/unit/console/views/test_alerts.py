@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from controlplane.models import Alert, AlertSilence, Broker, Change, ClusterEvent, ConnectCluster
 from controlplane.services import alerts, incidents
-from tests.unit.controlplane.services.test_rejected_clients import rejected
+from tests.unit.controlplane.services.test_rejected_clients import rejected_client
 from tests.unit.controlplane.world import World
 
 
@@ -119,7 +119,7 @@ def test_a_stopped_process_is_started_from_the_page(
 
 
 def test_the_alert_about_a_rejected_client_leads_to_its_permission(world: World, operator: Client) -> None:
-    Broker.objects.filter(broker_id=1).update(refused_clients=[rejected()])
+    Broker.objects.filter(broker_id=1).update(refused_clients=[rejected_client()])
     alerts.evaluate()
     page = operator.get(f"/alerts/{Alert.objects.get(kind='client_refused').pk}/").content.decode()
     address = "/permissions/?principal=User%3Ax&amp;host=10.0.0.1&amp;resource_type=topic&amp;resource_name=flights&amp;operation=write"

@@ -22,7 +22,7 @@ from weir_common.phrases import sentence
 
 
 @pytest.fixture(autouse=True)
-def two(db: None) -> None:
+def two_changes(db: None) -> None:
     record("ann", "topic.create", "topic", "orders", after={"configs": {"a": "1"}}, outcome=Outcome.CONFIRMED)
     record("eve", "session.login", "session", "eve", outcome=Outcome.CONFIRMED)
     record("bob", "acl.create", "acl", "7", outcome=Outcome.REJECTED, detail="no such user")

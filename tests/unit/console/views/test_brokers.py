@@ -13,7 +13,9 @@ from tests.unit.controlplane.forecast_runs import finished_run
 from tests.unit.controlplane.world import World
 
 
-def test_a_rejected_data_directory_is_explained_on_the_broker_s_page_and_in_rest(operator: Client, seeded: Any) -> None:
+def test_a_rejected_data_directory_is_explained_on_the_broker_s_page_and_in_rest(
+    operator: Client, seeded_cluster: Any
+) -> None:
     assert 'id="tail-doubt"' not in operator.get("/brokers/1/").content.decode()
     Broker.objects.filter(broker_id=1).update(tail_doubt="directory-older")
     page = operator.get("/brokers/1/").content.decode()
@@ -56,14 +58,14 @@ def test_unknown_brokers_and_operations_are_not_found_and_a_get_changes_nothing(
     assert response.headers["Location"] == "/brokers/1/" and not Change.objects.exists()
 
 
-def test_the_page_has_the_forecast_of_the_disk(seeded: dict[str, Any], viewer: Client) -> None:
+def test_the_page_has_the_forecast_of_the_disk(seeded_cluster: dict[str, Any], viewer: Client) -> None:
     assert "Forecast, disk full" not in viewer.get("/brokers/1/").content.decode()
     finished_run()
     text = " ".join(viewer.get("/brokers/1/").content.decode().split())
     assert "Forecast, disk full:" in text and "82.5 % of 40 earlier forecasts" in text and "– after" in text
 
 
-def test_requests_by_api_are_a_table_and_charts(seeded: dict[str, Any], viewer: Client) -> None:
+def test_requests_by_api_are_a_table_and_charts(seeded_cluster: dict[str, Any], viewer: Client) -> None:
     assert "The broker has not reported its requests." in viewer.get("/brokers/2/").content.decode()
     row = {
         "name": "Produce",
@@ -83,7 +85,7 @@ def test_requests_by_api_are_a_table_and_charts(seeded: dict[str, Any], viewer: 
 
 
 def test_the_page_of_a_dead_broker_starts_its_process_and_does_not_restart_it(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "Restart this broker" in operator.get("/brokers/1/").content.decode()
     Broker.objects.filter(broker_id=1).update(alive=False)

@@ -16,7 +16,7 @@ from controlplane.services import quotas, users
 from controlplane.services.role_bindings import create_binding
 
 
-def previewed(page: str) -> list[str]:
+def previewed_keys(page: str) -> list[str]:
     match = re.search(r'name="keys" value="([^"]*)"', page)
     assert match is not None
     found: list[str] = json.loads(unescape(match[1]))
@@ -24,34 +24,36 @@ def previewed(page: str) -> list[str]:
 
 
 @pytest.fixture
-def more(seeded: dict[str, Any]) -> None:
+def three_users(seeded_cluster: dict[str, Any]) -> None:
     for name in ("mail-1", "mail-2", "shop"):
         users.create_user(name, password="long enough for a test", actor="ada")
         quotas.set_quota({"user": name}, {"producer_byte_rate": 5e6}, actor="ada")
 
 
-def living(kind: str) -> set[str]:
+def existing_keys(kind: str) -> set[str]:
     return set(AccessEntry.objects.filter(kind=kind, value__isnull=False).values_list("key", flat=True))
 
 
 @pytest.mark.parametrize(("address", "kind"), [("/bulk/quotas/", "quota"), ("/bulk/users/", "scram")])
-def test_quotas_and_users_of_the_filter_are_deleted(more: None, operator: Client, address: str, kind: str) -> None:
-    before = living(kind)
+def test_quotas_and_users_of_the_filter_are_deleted(
+    three_users: None, operator: Client, address: str, kind: str
+) -> None:
+    before = existing_keys(kind)
     page = operator.get(f"{address}?q=mail-").content.decode()
-    keys = previewed(page)
+    keys = previewed_keys(page)
     assert len(keys) == 2 and "mail-1" in page and "cannot be undone" in page
     form = {"keys": json.dumps(keys), "comment": "left"}
     for typed in ("", "3"):
         assert operator.post(address, {**form, "confirm_name": typed}).status_code == 400
-    assert living(kind) == before
+    assert existing_keys(kind) == before
     response = operator.post(address, {**form, "confirm_name": "2"})
     assert response.status_code == 200 and "Result" in response.content.decode()
-    gone = before - living(kind)
-    assert gone and all("mail-" in key for key in gone) and any("shop" in key for key in living(kind))
+    gone = before - existing_keys(kind)
+    assert gone and all("mail-" in key for key in gone) and any("shop" in key for key in existing_keys(kind))
     assert "Nothing matches" in operator.get(f"{address}?q=mail-").content.decode()
 
 
-def test_a_role_permits_the_rows_of_its_pattern_only(more: None) -> None:
+def test_a_role_permits_the_rows_of_its_pattern_only(three_users: None) -> None:
     client = Client()
     client.force_login(get_user_model().objects.create_user("team"))
     for kind, name in (("user", "mail-"), ("quota", "user mail-")):
@@ -61,12 +63,14 @@ def test_a_role_permits_the_rows_of_its_pattern_only(more: None) -> None:
     for address, kind in (("/bulk/quotas/", "quota"), ("/bulk/users/", "scram")):
         assert client.get(f"{address}?q=shop").status_code == 403
         page = client.get(f"{address}?q=mail-")
-        assert page.status_code == 200 and len(previewed(page.content.decode())) == 2
-        others = [k for k in living(kind) if "shop" in k]
+        assert page.status_code == 200 and len(previewed_keys(page.content.decode())) == 2
+        others = [k for k in existing_keys(kind) if "shop" in k]
         key = "shop" if kind == "scram" else str(AccessEntry.objects.get(kind="quota", key='{"user":"shop"}').pk)
         form = {"keys": json.dumps([key]), "comment": "x", "confirm_name": "1"}
-        assert client.post(address, form).status_code == 403 and others == [k for k in living(kind) if "shop" in k]
+        assert client.post(address, form).status_code == 403 and others == [
+            k for k in existing_keys(kind) if "shop" in k
+        ]
 
 
-def test_a_viewer_deletes_nothing(more: None, viewer: Client) -> None:
+def test_a_viewer_deletes_nothing(three_users: None, viewer: Client) -> None:
     assert viewer.get("/bulk/quotas/").status_code == viewer.get("/bulk/users/").status_code == 403

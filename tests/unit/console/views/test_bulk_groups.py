@@ -17,7 +17,7 @@ ADDRESS = "/bulk/groups/"
 
 
 @pytest.fixture
-def deleted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def deleted_groups(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
     def delete(group_id: str, *, actor: str, comment: str) -> Outcome:
@@ -28,33 +28,35 @@ def deleted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def previewed(page: str) -> list[str]:
+def previewed_groups(page: str) -> list[str]:
     match = re.search(r'name="groups" value="([^"]*)"', page)
     assert match is not None
     found: list[str] = json.loads(unescape(match[1]))
     return found
 
 
-def test_empty_groups_of_the_filter_are_deleted(seeded: dict[str, Any], operator: Client, deleted: list[str]) -> None:
+def test_empty_groups_of_the_filter_are_deleted(
+    seeded_cluster: dict[str, Any], operator: Client, deleted_groups: list[str]
+) -> None:
     page = operator.get(ADDRESS).content.decode()
-    empty = previewed(page)
+    empty = previewed_groups(page)
     assert "nightly" in empty and "billing" not in empty and "omitted" in page
     form = {"groups": json.dumps(empty), "comment": "old"}
     for typed in ("", str(len(empty) + 1)):
         assert operator.post(ADDRESS, {**form, "confirm_name": typed}).status_code == 400
-    assert not deleted
+    assert not deleted_groups
     response = operator.post(ADDRESS, {**form, "confirm_name": str(len(empty))})
     assert response.status_code == 200 and "Result" in response.content.decode()
-    assert deleted == [f"{name} alice old" for name in empty]
+    assert deleted_groups == [f"{name} alice old" for name in empty]
 
 
-def test_a_filter_and_selected_groups(seeded: dict[str, Any], operator: Client) -> None:
-    assert previewed(operator.get(f"{ADDRESS}?q=nightly").content.decode()) == ["nightly"]
-    assert previewed(operator.get(f"{ADDRESS}?g=nightly&g=billing").content.decode()) == ["nightly"]
+def test_a_filter_and_selected_groups(seeded_cluster: dict[str, Any], operator: Client) -> None:
+    assert previewed_groups(operator.get(f"{ADDRESS}?q=nightly").content.decode()) == ["nightly"]
+    assert previewed_groups(operator.get(f"{ADDRESS}?g=nightly&g=billing").content.decode()) == ["nightly"]
     assert "No empty group matches" in operator.get(f"{ADDRESS}?q=billing").content.decode()
 
 
-def test_a_viewer_deletes_nothing(seeded: dict[str, Any], viewer: Client, deleted: list[str]) -> None:
+def test_a_viewer_deletes_nothing(seeded_cluster: dict[str, Any], viewer: Client, deleted_groups: list[str]) -> None:
     form = {"groups": '["nightly"]', "comment": "old", "confirm_name": "1"}
     assert viewer.get(ADDRESS).status_code == 403 and viewer.post(ADDRESS, form).status_code == 403
-    assert not deleted
+    assert not deleted_groups

@@ -18,12 +18,12 @@ LIMITS, THROTTLES = "/bulk/quota-limits/", "/bulk/move-throttles/"
 
 
 @pytest.fixture
-def keys(seeded: dict[str, Any]) -> list[str]:
+def keys(seeded_cluster: dict[str, Any]) -> list[str]:
     rows = [quotas.set_quota({"user": n}, {"producer_byte_rate": 5e6}, actor="ada") for n in ("mail-1", "mail-2")]
     return [str(r.pk) for r in rows]
 
 
-def hidden(page: str) -> dict[str, str]:
+def hidden_fields(page: str) -> dict[str, str]:
     return {n: unescape(v) for n, v in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page)}
 
 
@@ -37,7 +37,7 @@ def test_limits_of_the_quotas_of_the_filter_are_changed(keys: list[str], operato
     page = operator.post(address, form).content.decode()
     assert "Change 2 rows" in page and "no limit" in page and "2,000,000" in page
     assert AccessEntry.objects.get(pk=keys[0]).value == {"producer_byte_rate": 5e6}
-    response = operator.post(address, hidden(page))
+    response = operator.post(address, hidden_fields(page))
     assert response.status_code == 200 and "Result" in response.content.decode()
     assert [AccessEntry.objects.get(pk=k).value for k in keys] == [{"consumer_byte_rate": 2e6}] * 2
     assert Change.objects.filter(verb="quota.set", comment="noisy").count() == 2
@@ -45,7 +45,7 @@ def test_limits_of_the_quotas_of_the_filter_are_changed(keys: list[str], operato
     assert "no change" in page and "Change 0 rows" in page
 
 
-def test_the_throttle_of_the_active_moves_is_changed(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_throttle_of_the_active_moves_is_changed(seeded_cluster: dict[str, Any], operator: Client) -> None:
     active = list(Move.objects.filter(finished_at=None).values_list("pk", flat=True))
     finished = Move.objects.exclude(pk__in=active).values_list("pk", "throttle_bytes_per_s")
     before = dict(finished)
@@ -55,7 +55,7 @@ def test_the_throttle_of_the_active_moves_is_changed(seeded: dict[str, Any], ope
     assert "7,000,000" in page and f"move {active[0]}" in page
     chinese = operator.post(THROTTLES, form, headers={"accept-language": "zh-hans"}).content.decode()
     assert f"迁移 {active[0]}" in chinese and f"move {active[0]}" not in chinese
-    response = operator.post(THROTTLES, hidden(page))
+    response = operator.post(THROTTLES, hidden_fields(page))
     assert response.status_code == 200
     changed = set(Move.objects.filter(throttle_bytes_per_s=7_000_000).values_list("pk", flat=True))
     assert changed and changed <= set(active)

@@ -97,7 +97,7 @@ def test_the_producers_of_a_topic_are_listed_from_its_page(
 
 
 def test_readers_without_a_group_are_distinguished(
-    viewer: Client, seeded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    viewer: Client, seeded_cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = ConsumerGroup.objects.create(group_id="billing/eu", observed_at=timezone.now())
     member = {"member_id": "m", "client_id": "app", "host": "10.0.0.1"}

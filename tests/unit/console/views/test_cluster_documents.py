@@ -35,14 +35,14 @@ def digest_in(page: str) -> str:
     return found.group(1)
 
 
-def compared(client: Client, document: str = DOCUMENT, **more: str) -> str:
+def compare_document(client: Client, document: str = DOCUMENT, **more: str) -> str:
     page = client.post(COMPARE, {"document": document, **more})
     assert page.status_code == 200
     return page.content.decode()
 
 
-def applied(client: Client, document: str = DOCUMENT) -> DocumentPlan:
-    made = client.post(PLAN_NEW, {"document": document, "digest": digest_in(compared(client, document))})
+def create_plan(client: Client, document: str = DOCUMENT) -> DocumentPlan:
+    made = client.post(PLAN_NEW, {"document": document, "digest": digest_in(compare_document(client, document))})
     assert made.status_code == 302, made.content
     address = made.headers["Location"]
     digest = digest_in(client.get(address).content.decode())
@@ -51,10 +51,10 @@ def applied(client: Client, document: str = DOCUMENT) -> DocumentPlan:
 
 
 def test_a_document_is_compared_applied_and_its_drift_is_shown(operator: Client) -> None:
-    page = compared(operator)
+    page = compare_document(operator)
     assert "configs.retention.ms" in page and "not set" in page and "Continue to apply" in page
     assert not DocumentPlan.objects.exists(), "a comparison stores nothing"
-    row = applied(operator)
+    row = create_plan(operator)
     assert row.applied_at is not None and row.applied_by == "alice"
     assert AccessEntry.objects.get(kind="quota").value == {"producer_byte_rate": 1000}
     assert Change.objects.get(verb="document.apply").comment == "deploy"
@@ -68,9 +68,9 @@ def test_a_document_is_compared_applied_and_its_drift_is_shown(operator: Client)
 
 
 def test_an_application_needs_a_reason_and_the_number_of_deletions(operator: Client) -> None:
-    applied(operator)
+    create_plan(operator)
     document = "{owner: payments, topics: [{name: orders}]}"
-    page = compared(operator, document, prune="on")
+    page = compare_document(operator, document, prune="on")
     made = operator.post(PLAN_NEW, {"document": document, "prune": "on", "digest": digest_in(page)})
     address = made.headers["Location"]
     given = {"digest": digest_in(operator.get(address).content.decode()), "comment": "", "confirm_name": "1"}
@@ -83,7 +83,7 @@ def test_an_application_needs_a_reason_and_the_number_of_deletions(operator: Cli
 
 def test_a_rejected_document_is_shown_with_its_reasons_and_cannot_be_planned(operator: Client) -> None:
     document = "{topics: [{name: orders, partitions: 1}, {name: new}]}"
-    page = compared(operator, document)
+    page = compare_document(operator, document)
     assert "topics.0.partitions" in page and "cannot be reduced" in page
     assert "new" in page and "Continue to apply" not in page
     assert operator.post(PLAN_NEW, {"document": document, "digest": ""}).status_code == 409
@@ -99,7 +99,7 @@ def test_a_rejected_document_is_shown_with_its_reasons_and_cannot_be_planned(ope
 
 
 def test_what_changed_since_the_comparison_is_not_planned(operator: Client) -> None:
-    digest = digest_in(compared(operator))
+    digest = digest_in(compare_document(operator))
     topics.alter_topic("orders", set_configs={"retention.ms": "7"}, actor="bob")
     rejected = operator.post(PLAN_NEW, {"document": DOCUMENT, "digest": digest})
     assert rejected.status_code == 409 and "has changed since the comparison" in rejected.content.decode()
@@ -116,9 +116,11 @@ def test_an_uploaded_file_replaces_the_text(operator: Client) -> None:
 
 
 def test_viewers_compare_and_export_but_apply_nothing(viewer: Client, operator: Client) -> None:
-    assert "Continue to apply" in compared(viewer)
-    assert viewer.post(PLAN_NEW, {"document": DOCUMENT, "digest": digest_in(compared(viewer))}).status_code == 403
-    applied(operator)
+    assert "Continue to apply" in compare_document(viewer)
+    assert (
+        viewer.post(PLAN_NEW, {"document": DOCUMENT, "digest": digest_in(compare_document(viewer))}).status_code == 403
+    )
+    create_plan(operator)
     found = viewer.get("/documents/export/", {"owner": "payments"})
     assert found.headers["Content-Disposition"] == 'attachment; filename="cluster.yaml"'
     assert read_document(found.content.decode())["quotas"][0]["entity"] == {"user": "billing"}

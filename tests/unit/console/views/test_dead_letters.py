@@ -14,8 +14,8 @@ from tests.unit.controlplane.dead_letter_responses import (
     letter,
     patch_responses,
     patch_share_responses,
-    permitted,
     share_letter,
+    user_with_permissions,
 )
 from tests.unit.controlplane.world import World
 
@@ -32,7 +32,7 @@ def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterRespon
 def producer(operator: Client) -> Client:
     """An operator who may read and produce records."""
     for name in get_user_model().objects.filter(is_staff=True).values_list("username", flat=True):
-        permitted(name)
+        user_with_permissions(name)
     return operator
 
 

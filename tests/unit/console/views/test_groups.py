@@ -56,10 +56,10 @@ def test_a_rejection_and_an_unknown_outcome_are_shown(operator: Client, monkeypa
     rejected = operator.post("/delete/group/billing/", {"confirm_name": "billing", "comment": "x"})
     assert rejected.status_code == 400 and "has 2 members" in rejected.content.decode()
 
-    def silent(group_id: str) -> None:
+    def raise_no_response(group_id: str) -> None:
         raise NoResponse("late")
 
-    monkeypatch.setattr(kafka, "delete_group", silent)
+    monkeypatch.setattr(kafka, "delete_group", raise_no_response)
     form = {"confirm_name": "nightly", "comment": "unused"}
     assert "Group nightly: unknown." in operator.post("/delete/group/nightly/", form, follow=True).content.decode()
 

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from controlplane.services import lake as services
-from tests.unit.pipeline.lake.records import archive_of, put, record
+from tests.unit.pipeline.lake.records import archive_of, record, write_and_commit
 from weir_common.lake import ValueFormat
 from weir_common.lake_queries import QueryError, QueryResult
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 def lake(tmp_path: Path, settings: Any) -> Path:
     settings.WEIR = replace(settings.WEIR, lake_dir=tmp_path)
     archive = archive_of(tmp_path, ValueFormat.JSON)
-    put(archive, [record(0, b'{"n": 1}'), record(1, b"{")])
+    write_and_commit(archive, [record(0, b'{"n": 1}'), record(1, b"{")])
     return tmp_path
 
 

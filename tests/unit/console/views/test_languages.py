@@ -22,7 +22,9 @@ def english_afterwards() -> Iterator[None]:
 CHINESE = {"HTTP_ACCEPT_LANGUAGE": "zh-CN,zh;q=0.9,en;q=0.8"}
 
 
-def test_english_is_the_default_and_the_browser_may_ask_for_chinese(seeded: dict[str, Any], operator: Client) -> None:
+def test_english_is_the_default_and_the_browser_may_ask_for_chinese(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
     page = operator.get("/brokers/").content.decode()
     assert '<html lang="en"' in page and "<h1>Brokers</h1>" in page
     assert operator.get("/brokers/", HTTP_ACCEPT_LANGUAGE="fr").content.decode().count("Rolling restart") > 0
@@ -30,7 +32,7 @@ def test_english_is_the_default_and_the_browser_may_ask_for_chinese(seeded: dict
     assert '<html lang="zh-hans"' in page and "副本不足" in page and "/texts/zh-hans.js" in page
 
 
-def test_the_switch_keeps_the_language_in_a_cookie(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_switch_keeps_the_language_in_a_cookie(seeded_cluster: dict[str, Any], operator: Client) -> None:
     response = operator.post("/language/", {"language": "zh-hans", "next": "/alerts/?state=resolved"})
     assert response.status_code == 302 and response["Location"] == "/alerts/?state=resolved"
     assert "告警" in operator.get("/alerts/").content.decode()
@@ -45,7 +47,9 @@ def test_the_log_in_page_and_the_error_pages_have_the_language(client: Client, d
     assert "页面不存在" in client.get("/no-such-page/", **CHINESE).content.decode()
 
 
-def test_the_api_answers_in_english_and_its_reference_does_not(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_api_answers_in_english_and_its_reference_does_not(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
     response = operator.get("/api/v1/topics/none", **CHINESE)
     assert response.status_code == 404 and response.content.isascii() and response["Content-Language"] == "en"
     rejected = operator.post(
@@ -55,7 +59,7 @@ def test_the_api_answers_in_english_and_its_reference_does_not(seeded: dict[str,
     assert "请求体" in operator.get("/api/v1/docs/topics/", **CHINESE).content.decode()
 
 
-def test_the_audit_log_stores_no_translated_text(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_audit_log_stores_no_translated_text(seeded_cluster: dict[str, Any], operator: Client) -> None:
     newest = Change.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
     operator.post("/brokers/2/cordon/", {"comment": "disk"}, **CHINESE)
     made = Change.objects.filter(pk__gt=newest)

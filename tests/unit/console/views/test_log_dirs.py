@@ -92,7 +92,7 @@ def test_a_move_is_cancelled(operator: Client, viewer: Client, directories: Dire
     assert operator.post("/brokers/1/log-directories/orders/7/cancel/").status_code == 409
 
 
-def test_rest(operator: Client, directories: Directories) -> None:
+def test_log_directories_by_rest(operator: Client, directories: Directories) -> None:
     found = operator.get("/api/v1/brokers/1/log-directories?query=orders&limit=1").json()
     assert [d["state"] for d in found["directories"]] == ["healthy", "healthy", "failed"]
     assert (found["total"], found["rows"][0]["directory"], found["sort"]) == (2, "/a", "-size_bytes")

@@ -55,7 +55,7 @@ def quick_hashes(settings: Any) -> None:
 
 
 @pytest.fixture
-def asked(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[RecordQuery, str]]:
+def read_queries(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[RecordQuery, str]]:
     """Every read finds two records, without a broker. Returns the queries."""
     world.topic("flights", (1, 2))
     world.topic("__consumer_offsets", (1, 2))
@@ -93,7 +93,7 @@ def asked(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[RecordQue
 
 
 @pytest.fixture
-def root(asked: Any) -> Client:
+def root(read_queries: Any) -> Client:
     return client_of(user("root", is_superuser=True, is_staff=True))
 
 
@@ -101,10 +101,12 @@ def root(asked: Any) -> Client:
 
 
 @pytest.mark.parametrize("address", [READ, REST, ONE])
-def test_records_are_read_with_a_permission_of_its_own_and_each_read_is_in_the_audit(asked: Any, address: str) -> None:
+def test_records_are_read_with_a_permission_of_its_own_and_each_read_is_in_the_audit(
+    read_queries: Any, address: str
+) -> None:
     viewer = user("viewer", is_staff=True)
     response = client_of(viewer).get(address)
-    assert response.status_code == 403 and "secret" not in response.content.decode() and not asked
+    assert response.status_code == 403 and "secret" not in response.content.decode() and not read_queries
     assert "read_records" in response.content.decode()
     call_command("read_records", "viewer")
     response = client_of(get_user_model().objects.get(pk=viewer.pk)).get(address)
@@ -131,7 +133,7 @@ def test_records_are_read_with_a_permission_of_its_own_and_each_read_is_in_the_a
 
 
 @pytest.mark.parametrize("address", [READ, REST, READ.replace("/messages/", "/messages/download/")])
-def test_internal_topics_are_for_administrators(asked: Any, address: str) -> None:
+def test_internal_topics_are_for_administrators(read_queries: Any, address: str) -> None:
     reader = user("reader")
     reader.user_permissions.add(Permission.objects.get(codename="read_records"))
     internal = address.replace("flights", "__consumer_offsets")
@@ -152,7 +154,7 @@ SECRET = "4111-1111"
 
 
 @pytest.fixture
-def masked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def masked_record(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic whose record has the secret in its key, value and header, and a rule for each."""
     world.topic("flights", (1, 2))
     for target, field in (("key", ""), ("value", "$.customer.card"), ("header", "authorization")):
@@ -169,7 +171,7 @@ def masked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("wanted", list(Format))
 @pytest.mark.parametrize("address", [READ, REST, READ.replace("/messages/", "/messages/download/")])
-def test_a_viewer_sees_no_masked_part_in_any_format(masked: None, address: str, wanted: Format) -> None:
+def test_a_viewer_sees_no_masked_part_in_any_format(masked_record: None, address: str, wanted: Format) -> None:
     viewer = user("viewer")
     viewer.user_permissions.add(Permission.objects.get(codename="read_records"))
     response = client_of(viewer).get(f"{address}&key_format={wanted}&value_format={wanted}")
@@ -183,14 +185,14 @@ def test_a_viewer_sees_no_masked_part_in_any_format(masked: None, address: str, 
 
 
 @pytest.mark.parametrize("address", [READ, REST])
-def test_an_operator_sees_the_raw_record(masked: None, address: str) -> None:
+def test_an_operator_sees_the_raw_record(masked_record: None, address: str) -> None:
     operator = user("operator", is_staff=True)
     operator.user_permissions.add(Permission.objects.get(codename="read_records"))
     text = client_of(operator).get(address).content.decode()
     assert text.count(SECRET) >= 3 and "[masked]" not in text
 
 
-def test_the_chosen_format_is_shown(masked: None) -> None:
+def test_the_chosen_format_is_shown(masked_record: None) -> None:
     operator = client_of(user("root", is_superuser=True, is_staff=True))
     row = operator.get(f"{REST}&key_format=hex&value_format=integer").json()["rows"][0]
     assert (row["key"], row["key_format"]) == (SECRET.encode().hex(), "hex")
@@ -202,37 +204,37 @@ def test_the_chosen_format_is_shown(masked: None) -> None:
 # -- the query ---------------------------------------------------------------------------------------------------------------
 
 
-def test_form_and_rest_make_the_same_query(root: Client, asked: list[tuple[RecordQuery, str]]) -> None:
+def test_form_and_rest_make_the_same_query(root: Client, read_queries: list[tuple[RecordQuery, str]]) -> None:
     filters = f"key=UA&key_contains=U&value_contains=x&json={quote('$.a == 1')}&header=h=x"
     shared = f"start=minutes&minutes=15&limit=20&{filters}"
     root.get(f"/messages/?topic=flights&partitions=0,2-3&{shared}&resume=T&all_partitions=on")
     root.get(f"/api/v1/topics/flights/messages?partitions=0,2-3&{shared}&resume=T&all_partitions=true")
-    assert asked[0] == asked[1]
-    query, resume = asked[0]
+    assert read_queries[0] == read_queries[1]
+    query, resume = read_queries[0]
     assert query.partitions == (0, 2, 3) and query.start is StartPosition.MINUTES and query.minutes == 15
     assert (query.limit, query.all_partitions, resume) == (20, True, "T")
     assert (query.filters.key, query.filters.json, query.filters.header) == ("UA", "$.a == 1", "h=x")
 
 
 def test_an_address_with_only_the_topic_reads_the_newest_records_of_all_partitions(
-    root: Client, asked: list[tuple[RecordQuery, str]]
+    root: Client, read_queries: list[tuple[RecordQuery, str]]
 ) -> None:
     assert root.get("/messages/?topic=flights").status_code == 200
-    query, _ = asked[0]
+    query, _ = read_queries[0]
     assert query.start is StartPosition.LATEST and query.partitions == () and query.limit == 50
 
 
-def test_a_time_is_utc(root: Client, asked: list[tuple[RecordQuery, str]]) -> None:
+def test_a_time_is_utc(root: Client, read_queries: list[tuple[RecordQuery, str]]) -> None:
     root.get("/messages/?topic=flights&start=timestamp&time=2026-11-22T02:04:05")
-    assert asked[0][0].timestamp_ms == 1_795_313_045_000
+    assert read_queries[0][0].timestamp_ms == 1_795_313_045_000
 
 
 @pytest.mark.parametrize(
     "given", ["partitions=x", "limit=0", "limit=501", "start=x", "offset=-1", "time=x", "minutes=7"]
 )
-def test_invalid_input_reads_nothing(root: Client, asked: Any, given: str) -> None:
+def test_invalid_input_reads_nothing(root: Client, read_queries: Any, given: str) -> None:
     response = root.get(f"/messages/?topic=flights&{given}")
-    assert response.status_code == 400 and 'role="alert"' in response.content.decode() and not asked
+    assert response.status_code == 400 and 'role="alert"' in response.content.decode() and not read_queries
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------------
@@ -279,7 +281,7 @@ def test_a_permalink_replaces_a_start_relative_to_now(root: Client) -> None:
 
 
 def test_a_download_has_one_line_per_record_and_a_note_if_it_is_incomplete(
-    root: Client, asked: list[tuple[RecordQuery, str]]
+    root: Client, read_queries: list[tuple[RecordQuery, str]]
 ) -> None:
     response = root.get("/messages/download/?topic=flights&start=earliest")
     first, second = [json.loads(line) for line in response.content.decode().splitlines()]
@@ -296,7 +298,7 @@ def test_a_download_has_one_line_per_record_and_a_note_if_it_is_incomplete(
     assert second["value"] == "ü" * 10_000 and second["timestamp_ms"] is None and "binary" not in second
     assert response.headers["Content-Disposition"] == 'attachment; filename="flights-bytes.ndjson"'
     assert response.headers["Weir-Complete"] == "false"
-    assert asked[0][0].limit == messages.DOWNLOAD_RECORDS_MAX
+    assert read_queries[0][0].limit == messages.DOWNLOAD_RECORDS_MAX
     assert Change.objects.get(verb="records.download").after["records"] == 2
 
 
@@ -327,11 +329,11 @@ def shown_text(client: Client, address: str) -> str:
 
 
 def test_a_search_by_key_uses_the_index_and_shows_its_reach(
-    root: Client, asked: list[Any], lookups: list[dict[str, Any]]
+    root: Client, read_queries: list[Any], lookups: list[dict[str, Any]]
 ) -> None:
     text = shown_text(root, "/messages/?topic=indexed&key=UA&limit=20")
     (query,) = lookups
-    assert not asked and (query["topic"], query["key"], query["limit"]) == ("indexed", b"UA", 20)
+    assert not read_queries and (query["topic"], query["key"], query["limit"]) == ("indexed", b"UA", 20)
     for shown in (
         "Older records may have this key.",
         "2 found by the key index, newest first",
@@ -346,7 +348,9 @@ def test_a_search_by_key_uses_the_index_and_shows_its_reach(
     assert Change.objects.latest("id").verb == "records.look_up"
 
 
-def test_the_next_page_of_a_search_keeps_its_start(root: Client, asked: Any, lookups: list[dict[str, Any]]) -> None:
+def test_the_next_page_of_a_search_keeps_its_start(
+    root: Client, read_queries: Any, lookups: list[dict[str, Any]]
+) -> None:
     text = shown_text(root, "/messages/?topic=indexed&key=UA&start=minutes&minutes=15&resume=T")
     assert lookups[0]["token"] == "T" and lookups[0]["from_ms"] is not None
     following = next(part for part in text.split('href="') if "resume=NEXT" in part).partition('"')[0]
@@ -362,14 +366,14 @@ def test_the_next_page_of_a_search_keeps_its_start(root: Client, asked: Any, loo
     ],
 )
 def test_a_scan_shows_the_reason_why_the_index_is_not_used(
-    root: Client, asked: list[Any], lookups: list[Any], address: str, shown: str
+    root: Client, read_queries: list[Any], lookups: list[Any], address: str, shown: str
 ) -> None:
     text = shown_text(root, f"/messages/?{address}")
-    assert shown in text and asked and not lookups
+    assert shown in text and read_queries and not lookups
 
 
 def test_a_look_up_of_an_archived_topic_offers_a_search_of_the_lake(
-    root: Client, asked: Any, lookups: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    root: Client, read_queries: Any, lookups: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = "/messages/?topic=indexed&key=UA"
     without_archive = shown_text(root, address)
@@ -391,7 +395,7 @@ def test_a_look_up_of_an_archived_topic_offers_a_search_of_the_lake(
     assert "The read was ended." in shown_text(root, link)
 
 
-def test_a_topic_without_an_index_offers_it(root: Client, asked: list[Any]) -> None:
+def test_a_topic_without_an_index_offers_it(root: Client, read_queries: list[Any]) -> None:
     assert "/topics/flights/alter/#c:weir.index.keys" in shown_text(root, "/messages/?topic=flights&key=UA")
     reader = user("reader")
     reader.user_permissions.add(Permission.objects.get(codename="read_records"))
@@ -400,49 +404,51 @@ def test_a_topic_without_an_index_offers_it(root: Client, asked: list[Any]) -> N
     assert "no key index" not in shown_text(root, "/messages/?topic=flights")
 
 
-def test_a_reader_of_masked_keys_scans_them(root: Client, asked: list[Any], lookups: list[Any]) -> None:
+def test_a_reader_of_masked_keys_scans_them(root: Client, read_queries: list[Any], lookups: list[Any]) -> None:
     masking.create_rule(topics="indexed", target="key", field="", actor="root")
     reader = user("reader")
     reader.user_permissions.add(Permission.objects.get(codename="read_records"))
     assert "A masking rule hides keys" in shown_text(client_of(reader), "/messages/?topic=indexed&key=UA")
-    assert asked and not lookups
+    assert read_queries and not lookups
 
 
-def test_the_download_of_a_search_uses_the_index(root: Client, asked: list[Any], lookups: list[dict[str, Any]]) -> None:
+def test_the_download_of_a_search_uses_the_index(
+    root: Client, read_queries: list[Any], lookups: list[dict[str, Any]]
+) -> None:
     response = root.get("/messages/download/?topic=indexed&key=UA")
     assert [json.loads(line)["offset"] for line in response.content.decode().splitlines()] == [8, 7]
     assert response.headers["Content-Disposition"] == 'attachment; filename="indexed-limit.ndjson"'
-    assert response.headers["Weir-Complete"] == "false" and lookups and not asked
+    assert response.headers["Weir-Complete"] == "false" and lookups and not read_queries
     assert Change.objects.latest("id").verb == "records.download"
 
 
-def test_a_user_without_the_permission_looks_nothing_up(asked: Any, lookups: list[Any]) -> None:
+def test_a_user_without_the_permission_looks_nothing_up(read_queries: Any, lookups: list[Any]) -> None:
     viewer = client_of(user("viewer", is_staff=True))
     for address in ("/messages/", "/messages/download/"):
         assert viewer.get(f"{address}?topic=indexed&key=UA").status_code == 403
     assert not lookups
 
 
-def test_until_is_a_time_of_the_form_and_of_rest(root: Client, asked: list[tuple[RecordQuery, str]]) -> None:
+def test_until_is_a_time_of_the_form_and_of_rest(root: Client, read_queries: list[tuple[RecordQuery, str]]) -> None:
     root.get("/messages/?topic=flights&until=2026-11-22T02:04:05")
     root.get("/api/v1/topics/flights/messages?until_ms=1795313045999")
-    assert asked[0][0].until_ms == asked[1][0].until_ms == 1_795_313_045_999
+    assert read_queries[0][0].until_ms == read_queries[1][0].until_ms == 1_795_313_045_999
     assert 'role="alert"' in root.get("/messages/?topic=flights&until=x").content.decode()
 
 
 # -- live tail ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_of_a_tail_reads_nothing_and_has_its_query(root: Client, asked: list[Any]) -> None:
+def test_the_page_of_a_tail_reads_nothing_and_has_its_query(root: Client, read_queries: list[Any]) -> None:
     text = shown_text(root, "/messages/?topic=flights&partitions=0,1&value_contains=%26x&tail=on")
     assert 'data-query="topic=flights&amp;partitions=0%2C1&amp;value_contains=%26x&amp;tail=on"' in text
-    assert "New records of 2 partitions that match the filters" in text and not asked
+    assert "New records of 2 partitions that match the filters" in text and not read_queries
     assert "data-tail" not in shown_text(root, "/messages/?topic=flights")
     invalid = root.get("/messages/?topic=flights&partitions=x&tail=on")
     assert invalid.status_code == 400 and "data-tail-state" not in invalid.content.decode()
 
 
-def test_the_page_of_a_tail_needs_the_permission(asked: list[Any]) -> None:
+def test_the_page_of_a_tail_needs_the_permission(read_queries: list[Any]) -> None:
     response = client_of(user("viewer", is_staff=True)).get("/messages/?topic=flights&tail=on")
     text = response.content.decode()
     assert response.status_code == 403 and "data-tail-state" not in text and "read_records" in text

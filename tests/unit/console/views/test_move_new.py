@@ -13,7 +13,7 @@ from controlplane.domain.scope import to_json
 from controlplane.models import Broker, Change, Move, MovePartition, ObservedPartition
 
 
-def test_a_pasted_plan_is_reviewed_and_nothing_is_written(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_pasted_plan_is_reviewed_and_nothing_is_written(seeded_cluster: dict[str, Any], operator: Client) -> None:
     before = operator.get("/api/v1/moves").json()["total"]
     plan = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [4, 2, 1]}]}'
     response = operator.post("/moves/new/", {"plan": plan})
@@ -26,7 +26,7 @@ def test_a_pasted_plan_is_reviewed_and_nothing_is_written(seeded: dict[str, Any]
 
 
 def test_a_review_that_a_safety_check_rejects_offers_an_approval_request(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     operator.post("/moves/2/cancel/", {"comment": "again"})
     address = "/moves/new/?kind=partitions&topic=ledger&step=review&p=0&r0=4"
@@ -38,7 +38,7 @@ def test_a_review_that_a_safety_check_rejects_offers_an_approval_request(
 
 
 def test_an_early_hand_over_is_chosen_in_the_wizard_and_a_partition_shows_its_history_replicas(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     review = operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4").content.decode()
     assert "leadership moves immediately" in review and 'value="tail_early"' in review
@@ -64,7 +64,7 @@ def test_an_early_hand_over_is_chosen_in_the_wizard_and_a_partition_shows_its_hi
     assert "records below offset 500 are read from" in shown
 
 
-def test_a_rejected_move_shows_its_problems_first(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_rejected_move_shows_its_problems_first(seeded_cluster: dict[str, Any], operator: Client) -> None:
     """The focus of the reason scrolled the note with the problems out of sight."""
     address = "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0="
     possible, rejected = (operator.get(address + brokers).content.decode() for brokers in ("1,2,4", "9"))
@@ -72,7 +72,7 @@ def test_a_rejected_move_shows_its_problems_first(seeded: dict[str, Any], operat
 
 
 def test_a_tail_move_is_chosen_in_the_wizard_and_its_deletion_of_records_is_typed(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     """First no new replica is in sync, so the page rejects the deletion. Then one operator requests it and another approves."""
     review = operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4").content.decode()
@@ -120,7 +120,7 @@ def test_a_tail_move_is_chosen_in_the_wizard_and_its_deletion_of_records_is_type
 
 
 def test_a_whole_rack_is_drained_by_the_wizard_and_its_brokers_show_the_drain(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     Move.objects.exclude(state__in=["done", "cancelled", "rolled_back", "failed"]).update(state="cancelled")
     MovePartition.objects.update(active=False)
@@ -144,7 +144,7 @@ def test_a_whole_rack_is_drained_by_the_wizard_and_its_brokers_show_the_drain(
 
 
 def test_a_rejection_that_was_not_recorded_does_not_link_to_the_audit_log(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     before = Change.objects.count()
     response = operator.get("/proposals/new/")

@@ -18,7 +18,7 @@ from controlplane.services import brokers as broker_services
 from tests.unit.controlplane.world import World
 
 
-def test_a_throttle_is_set_and_removed_by_its_form(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_throttle_is_set_and_removed_by_its_form(seeded_cluster: dict[str, Any], operator: Client) -> None:
     page = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "1.5", "comment": "night"}, follow=True)
     assert "1.5 MB/s per broker" in page.content.decode()
     assert operator.get("/api/v1/moves/1").json()["throttle_bytes_per_s"] == 1_500_000
@@ -28,7 +28,7 @@ def test_a_throttle_is_set_and_removed_by_its_form(seeded: dict[str, Any], opera
     assert operator.get("/api/v1/moves/1").json()["throttle_bytes_per_s"] is None
 
 
-def test_an_adaptive_throttle_is_set_by_its_form(seeded: dict[str, Any], operator: Client) -> None:
+def test_an_adaptive_throttle_is_set_by_its_form(seeded_cluster: dict[str, Any], operator: Client) -> None:
     page = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "50", "adaptive": "on"}, follow=True)
     text = page.content.decode()
     assert "adaptive, up to 50.0 MB/s per broker" in text and "Adaptive throttle, up to" in text
@@ -39,7 +39,7 @@ def test_an_adaptive_throttle_is_set_by_its_form(seeded: dict[str, Any], operato
 
 
 def test_the_page_of_a_paused_move_says_that_active_reassignments_continue(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     """Only the message after the click said so: a paused move continued to copy."""
     for state, shown in (("running", False), ("paused", True)):
@@ -47,45 +47,47 @@ def test_the_page_of_a_paused_move_says_that_active_reassignments_continue(
         assert ("Paused: active reassignments finish" in operator.get("/moves/1/").content.decode()) is shown
 
 
-def test_a_move_without_an_eta_shows_the_reason(seeded: dict[str, Any], operator: Client) -> None:
-    Move.objects.filter(pk=seeded["move"]).update(waits_for="retention (1)")
+def test_a_move_without_an_eta_shows_the_reason(seeded_cluster: dict[str, Any], operator: Client) -> None:
+    Move.objects.filter(pk=seeded_cluster["move"]).update(waits_for="retention (1)")
     text = operator.get("/moves/").content.decode()
     assert '<span class="sub">waits for retention (1 partition)</span>' in text
     assert (
         'title="The move waits for retention (1 partition)."'
-        in operator.get(f"/moves/{seeded['move']}/").content.decode()
+        in operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
     )
     assert 'title="The move has not started."' in text, "move 2 is planned"
-    Move.objects.filter(pk=seeded["move"]).update(
+    Move.objects.filter(pk=seeded_cluster["move"]).update(
         state="cancelled", started_at=timezone.now() - timedelta(seconds=90), finished_at=timezone.now()
     )
-    MovePartition.objects.filter(move=seeded["move"]).update(state="reverted")
-    text = operator.get(f"/moves/{seeded['move']}/").content.decode()
+    MovePartition.objects.filter(move=seeded_cluster["move"]).update(state="reverted")
+    text = operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
     assert "<dt>Duration</dt><dd>1 min 30 s</dd>" in text
     assert "Roll back" not in text, "nothing has stayed where it was going"
 
 
 def test_a_failed_move_is_rolled_back_only_if_a_partition_has_other_replicas(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     """Rejected partitions whose replicas differ have their old and new replicas: the button said "Roll back (0)"."""
-    Move.objects.filter(pk=seeded["move"]).update(state="failed", finished_at=timezone.now())
-    parts = MovePartition.objects.filter(move=seeded["move"])
-    again = f"Plan move {seeded['move']} again"
+    Move.objects.filter(pk=seeded_cluster["move"]).update(state="failed", finished_at=timezone.now())
+    parts = MovePartition.objects.filter(move=seeded_cluster["move"])
+    again = f"Plan move {seeded_cluster['move']} again"
     parts.update(state="rejected", active=True)
-    text = operator.get(f"/moves/{seeded['move']}/").content.decode()
+    text = operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
     assert f"Roll back ({parts.count()})" in text and again in text
     parts.update(active=False)
-    text = operator.get(f"/moves/{seeded['move']}/").content.decode()
+    text = operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
     assert "Roll back (" not in text and again in text
-    Move.objects.filter(pk=seeded["move"]).update(state="cancelled")
-    assert again not in operator.get(f"/moves/{seeded['move']}/").content.decode()
+    Move.objects.filter(pk=seeded_cluster["move"]).update(state="cancelled")
+    assert again not in operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
 
 
 @pytest.mark.parametrize("asked", ["", "?state=waiting&sort=-bytes_total"])
-def test_the_page_of_a_move_computes_its_totals_once(seeded: dict[str, Any], operator: Client, asked: str) -> None:
+def test_the_page_of_a_move_computes_its_totals_once(
+    seeded_cluster: dict[str, Any], operator: Client, asked: str
+) -> None:
     with CaptureQueriesContext(connection) as read:
-        operator.get(f"/moves/{seeded['move']}/{asked}")
+        operator.get(f"/moves/{seeded_cluster['move']}/{asked}")
     of_parts = [q["sql"] for q in read.captured_queries if 'FROM "controlplane_movepartition"' in q["sql"]]
     grouped = [q for q in of_parts if "SUM(" in q or "GROUP BY" in q]
     assert len(grouped) == 1, grouped
@@ -93,7 +95,7 @@ def test_the_page_of_a_move_computes_its_totals_once(seeded: dict[str, Any], ope
 
 
 def test_a_page_has_the_update_number_from_before_its_rows_were_read(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The socket must send an update that is published while the page is rendered: the page may show older data."""
     from console.views import moves as view
@@ -108,7 +110,7 @@ def test_a_page_has_the_update_number_from_before_its_rows_were_read(
     monkeypatch.setattr(view.moves, "move_history", read_slowly)
     monkeypatch.setattr(live_selectors, "received", UpdateBuffer())
     _, before = hub.latest()
-    text = operator.get(f"/moves/{seeded['move']}/").content.decode()
+    text = operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
     assert f'data-seq="{before}"' in text
     assert hub.latest()[1] > before
 

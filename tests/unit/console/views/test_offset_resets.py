@@ -21,7 +21,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> GroupWorld:
     return group_world(monkeypatch)
 
 
-def previewed(operator: Client, **values: str) -> str:
+def create_preview(operator: Client, **values: str) -> str:
     """The address of a new preview."""
     response = operator.post(NEW, {"target": "earliest", **values})
     assert response.status_code == 302, response.content.decode()
@@ -34,8 +34,8 @@ def page(client: Client, address: str, status: int = 200) -> str:
     return " ".join(response.content.decode().split())
 
 
-def test_preview_apply_and_undo(seeded: dict[str, Any], group: GroupWorld, operator: Client) -> None:
-    address = previewed(operator, topics="orders")
+def test_preview_apply_and_undo(seeded_cluster: dict[str, Any], group: GroupWorld, operator: Client) -> None:
+    address = create_preview(operator, topics="orders")
     text = page(operator, address)
     assert "Reset the offsets of 3 partitions" in text and "orders-2" in text and ">none<" in text
     assert group.offsets["g"] == OFFSETS
@@ -53,9 +53,9 @@ def test_preview_apply_and_undo(seeded: dict[str, Any], group: GroupWorld, opera
 
 
 def test_a_commit_in_between_is_shown_as_a_difference(
-    seeded: dict[str, Any], group: GroupWorld, operator: Client
+    seeded_cluster: dict[str, Any], group: GroupWorld, operator: Client
 ) -> None:
-    address = previewed(operator)
+    address = create_preview(operator)
     group.commit(60)
     response = operator.post(f"{address}apply/", {"comment": "replay"})
     text = " ".join(response.content.decode().split())
@@ -67,10 +67,10 @@ def test_a_commit_in_between_is_shown_as_a_difference(
 
 
 def test_an_active_group_is_waited_for_and_the_wait_is_cancelled(
-    seeded: dict[str, Any], group: GroupWorld, operator: Client
+    seeded_cluster: dict[str, Any], group: GroupWorld, operator: Client
 ) -> None:
     group.members = [member()]
-    address = previewed(operator)
+    address = create_preview(operator)
     assert "is active" in operator.post(f"{address}apply/", {"comment": "replay"}).content.decode()
     operator.post(f"{address}apply/", {"comment": "replay", "wait_minutes": "5"})
     assert "waits until the group is empty" in page(operator, address)
@@ -81,17 +81,19 @@ def test_an_active_group_is_waited_for_and_the_wait_is_cancelled(
 
 
 def test_pages_of_a_reset_lead_to_the_members_of_an_active_group(
-    seeded: dict[str, Any], group: GroupWorld, operator: Client
+    seeded_cluster: dict[str, Any], group: GroupWorld, operator: Client
 ) -> None:
     group.members = [member()]
     row = ConsumerGroup.objects.create(group_id="g", state="Stable", member_count=1, observed_at=timezone.now())
     link = '<a href="/groups/g/#members">'
-    assert link in page(operator, NEW) and link in page(operator, previewed(operator))
+    assert link in page(operator, NEW) and link in page(operator, create_preview(operator))
     ConsumerGroup.objects.filter(pk=row.pk).update(member_count=0)
     assert link not in page(operator, NEW)
 
 
-def test_invalid_input_is_shown_at_its_field(seeded: dict[str, Any], group: GroupWorld, operator: Client) -> None:
+def test_invalid_input_is_shown_at_its_field(
+    seeded_cluster: dict[str, Any], group: GroupWorld, operator: Client
+) -> None:
     for values, said in (
         ({"target": "time", "value": "yesterday"}, "Enter a UTC time"),
         ({"target": "offset", "value": "x"}, "Enter a whole number"),
@@ -106,7 +108,9 @@ def test_invalid_input_is_shown_at_its_field(seeded: dict[str, Any], group: Grou
     assert not OffsetReset.objects.exists()
 
 
-def test_a_member_is_removed_after_a_review(seeded: dict[str, Any], group: GroupWorld, operator: Client) -> None:
+def test_a_member_is_removed_after_a_review(
+    seeded_cluster: dict[str, Any], group: GroupWorld, operator: Client
+) -> None:
     group.members = [member("billing-0")]
     address = "/remove/member/?group=billing&member=billing-0"
     assert address.replace("&", "&amp;") in page(operator, "/groups/billing/")
@@ -118,9 +122,9 @@ def test_a_member_is_removed_after_a_review(seeded: dict[str, Any], group: Group
 
 
 def test_a_viewer_sees_and_does_not_act(
-    seeded: dict[str, Any], group: GroupWorld, operator: Client, viewer: Client
+    seeded_cluster: dict[str, Any], group: GroupWorld, operator: Client, viewer: Client
 ) -> None:
-    address = previewed(operator)
+    address = create_preview(operator)
     assert "disabled" in page(viewer, address)
     assert viewer.post(f"{address}apply/", {"comment": "replay"}).status_code == 403
     assert viewer.get(NEW).status_code == 403

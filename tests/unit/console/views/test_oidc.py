@@ -62,7 +62,7 @@ def use(settings: Any, issuer: str, **more: Any) -> None:
     protocol._client.cache_clear()
 
 
-def started(client: Client, following: str = "/topics/?q=a") -> str:
+def start_login(client: Client, following: str = "/topics/?q=a") -> str:
     response = client.get("/login/oidc/", {"next": following})
     assert response.status_code == 302, response.content
     return response.headers["Location"]
@@ -74,7 +74,7 @@ def callback(client: Client, address: str) -> Any:
 
 
 def log_in(client: Client, idp: Provider, subject: str = "s-1", following: str = "/topics/?q=a") -> Any:
-    return callback(client, idp.log_in(started(client, following), subject))
+    return callback(client, idp.log_in(start_login(client, following), subject))
 
 
 # -- the login -----------------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_a_user_lands_on_the_page_that_was_asked_for_with_the_rights_of_the_grou
 def test_the_request_has_state_nonce_and_the_challenge_of_a_verifier_that_only_the_exchange_shows(
     client: Client, idp: Provider
 ) -> None:
-    address = started(client)
+    address = start_login(client)
     asked = query_of(address)
     assert asked["code_challenge_method"] == "S256" and asked["scope"] == "openid profile email"
     assert len(asked["state"]) == 40 and len(asked["nonce"]) >= 20
@@ -146,7 +146,7 @@ def rejection(response: Any, status: int) -> str:
 
 
 def test_a_state_of_another_browser_or_used_twice_is_rejected(client: Client, idp: Provider) -> None:
-    back = idp.log_in(started(client), "s-1")
+    back = idp.log_in(start_login(client), "s-1")
     assert "was not started in this browser" in rejection(callback(Client(), back), 400)
     assert "was not started in this browser" in rejection(callback(client, with_query(back, state="forged")), 400)
     assert callback(client, back).status_code == 302
@@ -154,7 +154,7 @@ def test_a_state_of_another_browser_or_used_twice_is_rejected(client: Client, id
 
 
 def test_a_forged_nonce_is_rejected(client: Client, idp: Provider) -> None:
-    back = idp.log_in(with_query(started(client), nonce="another-nonce-of-20-chars"), "s-1")
+    back = idp.log_in(with_query(start_login(client), nonce="another-nonce-of-20-chars"), "s-1")
     assert "is not valid" in rejection(callback(client, back), 502)
     assert not get_user_model().objects.exists()
 
@@ -167,13 +167,13 @@ def test_an_expired_token_is_rejected(client: Client, settings: Any) -> None:
 
 
 def test_a_token_for_another_client_is_rejected(client: Client, idp: Provider, settings: Any) -> None:
-    back = idp.log_in(with_query(started(client), client_id="another-client"), "s-1")
+    back = idp.log_in(with_query(start_login(client), client_id="another-client"), "s-1")
     response = callback(client, back)
     assert "rejected the login" in rejection(response, 403), "the provider rejects the code of another client"
 
 
 def test_a_token_that_another_key_signed_is_rejected(client: Client, idp: Provider) -> None:
-    address = started(client)
+    address = start_login(client)
     with provider() as other:
         protocol._provider().server_metadata["jwks_uri"] = f"{other.url}/jwks"
         assert "is not valid" in rejection(callback(client, idp.log_in(address, "s-1")), 502)
@@ -222,7 +222,7 @@ def api(token: str) -> Any:
 
 
 def test_a_rejection_of_the_provider_is_shown(client: Client) -> None:
-    state = query_of(started(client))["state"]
+    state = query_of(start_login(client))["state"]
     response = client.get(
         "/login/oidc/callback/", {"state": state, "error": "access_denied", "error_description": "<b>no"}
     )
@@ -262,7 +262,7 @@ def test_a_session_ends_at_a_fixed_time_and_is_renewed_without_a_question_before
     log_in(client, idp)
     key = client.session.session_key
     assert timedelta(minutes=59) < client.session.get_expiry_date() - timezone.now() <= timedelta(minutes=60)
-    due(client)
+    make_renewal_due(client)
     response = client.get("/topics/?q=b")
     assert response.headers["Location"] == "/login/renew/?next=%2Ftopics%2F%3Fq%3Db"
     address = client.get(response.headers["Location"]).headers["Location"]
@@ -277,7 +277,7 @@ def test_a_session_ends_at_a_fixed_time_and_is_renewed_without_a_question_before
     assert not signed_in(key) and client.get("/topics/").status_code == 302
 
 
-def due(client: Client) -> None:
+def make_renewal_due(client: Client) -> None:
     session = client.session
     session[RENEW_AT] = time.time() - 1
     session.save()
@@ -296,14 +296,14 @@ def test_only_whole_pages_are_sent_to_the_provider(
     client: Client, idp: Provider, method: str, path: str, headers: dict[str, str]
 ) -> None:
     log_in(client, idp)
-    due(client)
+    make_renewal_due(client)
     response = getattr(client, method)(path, headers=headers)
     assert "oidc" not in response.headers.get("Location", "") and response.status_code in (200, 302)
 
 
 def test_a_boosted_link_makes_the_browser_go_to_the_provider(client: Client, idp: Provider) -> None:
     log_in(client, idp)
-    due(client)
+    make_renewal_due(client)
     response = client.get("/topics/", headers={"HX-Request": "true", "HX-Boosted": "true"})
     assert response.headers["HX-Redirect"] == "/login/renew/?next=%2Ftopics%2F"
 
@@ -311,7 +311,7 @@ def test_a_boosted_link_makes_the_browser_go_to_the_provider(client: Client, idp
 def test_a_renewal_without_a_session_at_the_provider_ends_the_session(client: Client, idp: Provider) -> None:
     log_in(client, idp)
     key = client.session.session_key
-    due(client)
+    make_renewal_due(client)
     back = idp.log_in(client.get("/login/renew/?next=/topics/").headers["Location"], "s-1")
     assert query_of(back)["error"] == "login_required"
     response = callback(client, back)
@@ -325,7 +325,7 @@ def test_a_renewal_that_does_not_reach_the_provider_keeps_the_session(
     client: Client, idp: Provider, settings: Any
 ) -> None:
     log_in(client, idp)
-    due(client)
+    make_renewal_due(client)
     end = client.session.get_expiry_date()
     use(settings, "http://127.0.0.1:9")
     assert client.get("/login/renew/?next=/topics/").headers["Location"] == "/topics/"
@@ -334,7 +334,7 @@ def test_a_renewal_that_does_not_reach_the_provider_keeps_the_session(
 
 def test_logins_that_are_started_and_never_finished_are_limited(client: Client) -> None:
     for _ in range(STARTED_MAX + 5):
-        started(client)
+        start_login(client)
     session = client.session
     row = Session.objects.get(session_key=session.session_key)
     assert len(session["oidc_started"]) == STARTED_MAX

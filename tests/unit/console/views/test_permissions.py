@@ -16,7 +16,7 @@ from controlplane.services import acls, role_bindings
 ASKED = "/permissions/?principal=User:billing&resource_type=topic&resource_name=orders&operation="
 
 
-def test_the_page_shows_allowed_or_denied_with_the_rule(seeded: dict[str, Any], viewer: Client) -> None:
+def test_the_page_shows_allowed_or_denied_with_the_rule(seeded_cluster: dict[str, Any], viewer: Client) -> None:
     allowed = viewer.get(ASKED + "read").content.decode()
     assert "<b>Allowed</b>" in allowed and "<b>allow read</b> on topic" in allowed and "An allow ACL matches" in allowed
     denied = viewer.get(ASKED + "write").content.decode()
@@ -27,7 +27,9 @@ def test_the_page_shows_allowed_or_denied_with_the_rule(seeded: dict[str, Any], 
     assert "<b>Allowed</b>" in free and "The resource has no ACL" in free
 
 
-def test_without_an_operation_the_page_lists_the_effective_permissions(seeded: dict[str, Any], viewer: Client) -> None:
+def test_without_an_operation_the_page_lists_the_effective_permissions(
+    seeded_cluster: dict[str, Any], viewer: Client
+) -> None:
     text = viewer.get("/permissions/?principal=User:billing").content.decode()
     assert "1 resource pattern" in text and "1–1 of" not in text and "read, describe" in text
     short = viewer.get("/permissions/?principal=billing").content.decode()
@@ -36,7 +38,7 @@ def test_without_an_operation_the_page_lists_the_effective_permissions(seeded: d
     assert wrong.status_code == 400 and "has no type" in wrong.content.decode()
 
 
-def test_a_denied_operation_leads_to_the_acl_that_allows_it(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_denied_operation_leads_to_the_acl_that_allows_it(seeded_cluster: dict[str, Any], operator: Client) -> None:
     denied = operator.get(ASKED + "write").content.decode()
     query = "resource_type=topic&amp;resource_name=orders&amp;principal=User%3Abilling&amp;host=%2A&amp;operation=write&amp;permission=allow"
     assert f'href="/acls/new/?{query}"' in denied and "Delete this ACL" not in denied
@@ -58,7 +60,7 @@ def test_a_denied_operation_leads_to_the_acl_that_allows_it(seeded: dict[str, An
 
 
 def test_a_user_who_may_not_change_acls_has_no_button_of_a_denied_operation(
-    seeded: dict[str, Any], viewer: Client, operator: Client, settings: Any
+    seeded_cluster: dict[str, Any], viewer: Client, operator: Client, settings: Any
 ) -> None:
     for operation, button in (("write", "Create the missing ACL"), ("alter", "Delete this ACL")):
         if operation == "alter":
@@ -96,7 +98,7 @@ def test_a_user_who_may_not_change_acls_has_no_button_of_a_denied_operation(
     ],
 )
 def test_the_page_shows_whether_the_brokers_enforce_acls(
-    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, report: AuthorizerReport, said: str
+    seeded_cluster: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, report: AuthorizerReport, said: str
 ) -> None:
     monkeypatch.setattr(permissions, "authorizer_report", lambda: report)
     page = viewer.get(ASKED + "write").content.decode()

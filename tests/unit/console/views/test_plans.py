@@ -13,7 +13,7 @@ from django.utils import timezone
 
 
 def test_a_plan_is_saved_from_its_review_approved_and_started_in_a_window(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     form = {
         "scope": '{"kind": "topic", "topic": "payments.audit", "brokers": [1, 2, 4]}',
@@ -45,7 +45,7 @@ def test_a_plan_is_saved_from_its_review_approved_and_started_in_a_window(
 
 
 def test_a_long_plan_is_uploaded_as_a_file_and_saved_without_a_review(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+    seeded_cluster: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from console.views import move_new
 

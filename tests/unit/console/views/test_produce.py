@@ -26,7 +26,7 @@ RANGE = {"source_partition": "0", "first_offset": "4", "last_offset": "6", "topi
 
 
 @pytest.fixture
-def sent(world: World, operator: Client, monkeypatch: pytest.MonkeyPatch) -> list[NewRecord]:
+def sent_records(world: World, operator: Client, monkeypatch: pytest.MonkeyPatch) -> list[NewRecord]:
     """The records that were sent, instead of brokers."""
     for topic in ("orders", "copies"):
         world.topic(topic, (1, 2))
@@ -44,7 +44,7 @@ def sent(world: World, operator: Client, monkeypatch: pytest.MonkeyPatch) -> lis
     return records
 
 
-def test_a_record_is_produced_and_its_place_is_shown(sent: list[NewRecord], operator: Client) -> None:
+def test_a_record_is_produced_and_its_place_is_shown(sent_records: list[NewRecord], operator: Client) -> None:
     form = {
         **FORM,
         "key": "k",
@@ -59,15 +59,15 @@ def test_a_record_is_produced_and_its_place_is_shown(sent: list[NewRecord], oper
     text = operator.get(PRODUCE).content.decode()
     assert "2 written to orders" in text and "9042" in text
     assert "2 of 2 records, in the order of the request" in text
-    assert sent == [NewRecord(b"k", b'{\n"a": 1}', (("trace", b"1"), ("empty", None)))] * 2
+    assert sent_records == [NewRecord(b"k", b'{\n"a": 1}', (("trace", b"1"), ("empty", None)))] * 2
     assert "written to" not in operator.get(PRODUCE).content.decode(), "the result is shown one time"
-    assert len(sent) == 2
+    assert len(sent_records) == 2
 
 
-def test_an_empty_value_is_not_a_tombstone(sent: list[NewRecord], operator: Client) -> None:
+def test_an_empty_value_is_not_a_tombstone(sent_records: list[NewRecord], operator: Client) -> None:
     operator.post(PRODUCE, FORM)
     operator.post(PRODUCE, {**FORM, "key": "k", "tombstone": "on"})
-    assert sent == [NewRecord(None, b""), NewRecord(b"k", None)]
+    assert sent_records == [NewRecord(None, b""), NewRecord(b"k", None)]
 
 
 @pytest.mark.parametrize(
@@ -80,32 +80,32 @@ def test_an_empty_value_is_not_a_tombstone(sent: list[NewRecord], operator: Clie
     ],
 )
 def test_wrong_input_is_named_beside_its_field(
-    sent: list[NewRecord], operator: Client, given: dict[str, str], reason: str
+    sent_records: list[NewRecord], operator: Client, given: dict[str, str], reason: str
 ) -> None:
     page = operator.post(PRODUCE, {**FORM, **given})
-    assert page.status_code == 400 and reason in page.content.decode() and sent == []
+    assert page.status_code == 400 and reason in page.content.decode() and sent_records == []
 
 
 def test_producing_without_permission_names_the_missing_permission(
-    sent: list[NewRecord], operator: Client, viewer: Client
+    sent_records: list[NewRecord], operator: Client, viewer: Client
 ) -> None:
     call_command("produce_records", "alice", "--revoke")
     assert "manage.py produce_records USER" in operator.get(PRODUCE).content.decode()
     for address, form in ((PRODUCE, FORM), (COPY, RANGE)):
         assert operator.post(address, form).status_code == viewer.post(address, form).status_code == 403
-    assert sent == []
+    assert sent_records == []
 
 
-def test_a_copy_shows_a_preview_first(sent: list[NewRecord], operator: Client) -> None:
+def test_a_copy_shows_a_preview_first(sent_records: list[NewRecord], operator: Client) -> None:
     text = operator.post(COPY, {**RANGE, "step": "review"}).content.decode()
     assert "Log start offset 0, log end offset 9." in text
-    assert "1 records, 2 bytes" in text and "Copy 1 records" in text and sent == []
+    assert "1 records, 2 bytes" in text and "Copy 1 records" in text and sent_records == []
     assert operator.post(COPY, {**RANGE, "step": "apply"}).status_code == 302
     assert "1 written to copies" in operator.get(COPY).content.decode()
-    assert sent == [NewRecord(b"k", b"v", (), None, 7)]
+    assert sent_records == [NewRecord(b"k", b"v", (), None, 7)]
 
 
-def test_a_copy_of_too_many_records_is_rejected(sent: list[NewRecord], operator: Client) -> None:
+def test_a_copy_of_too_many_records_is_rejected(sent_records: list[NewRecord], operator: Client) -> None:
     page = operator.post(COPY, {**RANGE, "last_offset": "99999"})
     assert page.status_code == 400 and "Copy in parts" in page.content.decode()
 
@@ -115,29 +115,29 @@ def test_unknown_topics_are_404(world: Any, operator: Client) -> None:
         assert operator.get(address.replace("orders", "missing")).status_code == 404
 
 
-def test_the_fields_of_a_schema_need_a_registry(sent: list[NewRecord], operator: Client) -> None:
+def test_the_fields_of_a_schema_need_a_registry(sent_records: list[NewRecord], operator: Client) -> None:
     text = operator.get(PRODUCE).content.decode()
     assert "value_subject" not in text and "encoded as MessagePack" in text and "encoded with a schema" not in text
 
 
 def test_a_value_is_encoded_with_a_schema(
-    sent: list[NewRecord], operator: Client, monkeypatch: pytest.MonkeyPatch
+    sent_records: list[NewRecord], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_encoding, "registry", lambda: ScriptedSchemas({("orders-value", None): LINE_SCHEMA}))
     form = {**FORM, "value": '{"price": "x", "q": 1}', "value_format": "schema"}
     assert 'placeholder="orders-value"' in operator.get(PRODUCE).content.decode()
     page = operator.post(PRODUCE, form)
-    assert page.status_code == 400 and sent == []
+    assert page.status_code == 400 and sent_records == []
     assert "$.price: expected the type number, found the text" in page.content.decode()
     shown = operator.post(PRODUCE, {**form, "step": "schema"}).content.decode()
     assert "orders-value, JSON, ID 5" in shown and "Sample value" in shown and "&quot;price&quot;: 1.5" in shown
-    assert sent == [], "the schema is shown, nothing is produced"
+    assert sent_records == [], "the schema is shown, nothing is produced"
     assert operator.post(PRODUCE, {**form, "value": '{"price": 2}'}).status_code == 302
-    assert sent == [NewRecord(None, b'\0\0\0\0\x05{"price": 2}')]
+    assert sent_records == [NewRecord(None, b'\0\0\0\0\x05{"price": 2}')]
 
 
 def test_a_schema_that_cannot_be_shown_is_named(
-    sent: list[NewRecord], operator: Client, monkeypatch: pytest.MonkeyPatch
+    sent_records: list[NewRecord], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_encoding, "registry", lambda: ScriptedSchemas({}))
     page = operator.post(PRODUCE, {**FORM, "step": "schema"})
@@ -147,7 +147,7 @@ def test_a_schema_that_cannot_be_shown_is_named(
 
 
 @pytest.fixture
-def stored(sent: list[NewRecord], monkeypatch: pytest.MonkeyPatch) -> None:
+def stored_record(sent_records: list[NewRecord], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each read finds the record at offset 7 of partition 0."""
 
     def read(query: RecordQuery, resume: str = "", *, renderer: RecordRenderer, plain: RecordRenderer) -> MessageRead:
@@ -158,15 +158,15 @@ def stored(sent: list[NewRecord], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_form_has_a_copy_of_the_record_of_the_address(
-    stored: None, sent: list[NewRecord], operator: Client
+    stored_record: None, sent_records: list[NewRecord], operator: Client
 ) -> None:
     page = operator.get(f"{PRODUCE}?partition=0&offset=7")
     initial = page.context["form"].initial
     assert initial["value"] == '{"a": 1}' and initial["key"] == "order-7" and initial["partition"] == 0
-    assert "order-7" in page.content.decode() and sent == []
+    assert "order-7" in page.content.decode() and sent_records == []
     posted = operator.post(f"{PRODUCE}?partition=0&offset=7", {**FORM, **initial, "value": '{"a": 2}'})
     assert posted.status_code == 302
-    assert sent == [NewRecord(b"order-7", b'{"a": 2}', (("trace", b"1"),), 0)]
+    assert sent_records == [NewRecord(b"order-7", b'{"a": 2}', (("trace", b"1"),), 0)]
 
 
 @pytest.mark.parametrize(
@@ -177,14 +177,14 @@ def test_the_form_has_a_copy_of_the_record_of_the_address(
     ],
 )
 def test_a_missing_record_is_reported_above_an_empty_form(
-    stored: None, operator: Client, address: str, reason: str
+    stored_record: None, operator: Client, address: str, reason: str
 ) -> None:
     page = operator.get(PRODUCE + address)
     assert page.status_code == 200 and reason in page.content.decode()
     assert page.context["form"].initial == {}
 
 
-def test_a_copy_needs_the_permission_to_read_records(stored: None, operator: Client) -> None:
+def test_a_copy_needs_the_permission_to_read_records(stored_record: None, operator: Client) -> None:
     call_command("read_records", "alice", "--revoke")
     text = operator.get(f"{PRODUCE}?partition=0&offset=7").content.decode()
     assert "order-7" not in text and "read_records" in text

@@ -16,7 +16,7 @@ from controlplane.models import Proposal, ReplicaTruncation
 TO_4 = '{"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [4]}]}'
 
 
-def test_another_operator_approves_a_request_with_a_button(seeded: dict[str, Any], operator: Client) -> None:
+def test_another_operator_approves_a_request_with_a_button(seeded_cluster: dict[str, Any], operator: Client) -> None:
     text = operator.get("/proposals/1/").content.decode()
     assert "fewer than its min.insync.replicas 2" in text and "proposals/1/approve" in text
     assert 'value="approve" disabled' not in " ".join(text.split())
@@ -25,7 +25,9 @@ def test_another_operator_approves_a_request_with_a_button(seeded: dict[str, Any
     assert operator.get("/api/v1/moves/2").json()["state"] == "running"
 
 
-def test_the_operator_of_a_request_sees_why_he_cannot_approve_it(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_operator_of_a_request_sees_why_he_cannot_approve_it(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
     operator.post("/moves/2/cancel/", {"comment": "again"})
     operator.post("/proposals/1/", {"act": "reject", "comment": "again"})
     form = {"scope": TO_4, "parts_in_flight_max": "8", "parts_per_broker_max": "4", "act": "propose"}
@@ -73,15 +75,15 @@ def test_the_second_person_can_open_what_the_request_is_about(
 
 
 def test_an_unclean_election_is_proposed_from_the_page_of_a_partition_without_a_leader(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     assert "Request unclean leader election" not in operator.get("/topics/orders/2/").content.decode()
-    seeded["world"].offline("orders", 2)
+    seeded_cluster["world"].offline("orders", 2)
     text = operator.get("/topics/orders/2/").content.decode()
     assert "Start one of these brokers" in text and "– ago" not in text
-    seeded["world"].put("orders", 2, last_isr=(1, REPLACED))
+    seeded_cluster["world"].put("orders", 2, last_isr=(1, REPLACED))
     assert "No replica is known to have all records" in operator.get("/topics/orders/2/").content.decode()
-    seeded["world"].offline("orders", 2)
+    seeded_cluster["world"].offline("orders", 2)
     address = "/proposals/new/?kind=election.unclean&amp;target=orders-2"
     assert address in text.replace("&target", "&amp;target")
     shown = operator.get(address.replace("&amp;", "&")).content.decode()
@@ -89,12 +91,14 @@ def test_an_unclean_election_is_proposed_from_the_page_of_a_partition_without_a_
     assert operator.post(address.replace("&amp;", "&"), {"comment": ""}).status_code == 409
     digest = re.search(r'name="shown_hash" value="(\w+)"', shown)
     assert digest is not None
-    seeded["world"].put("orders", 2, replicas=(3, 4, 1))
+    seeded_cluster["world"].put("orders", 2, replicas=(3, 4, 1))
     late = operator.post(address.replace("&amp;", "&"), {"comment": "burnt", "shown_hash": digest.group(1)})
     assert "have changed; reload and request the approval again" in late.content.decode()
 
 
-def test_the_records_deleted_after_an_election_are_on_both_pages(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_records_deleted_after_an_election_are_on_both_pages(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
     at = timezone.now() - timedelta(minutes=5)
     row = Proposal.objects.create(
         kind="election.unclean",
@@ -108,7 +112,7 @@ def test_the_records_deleted_after_an_election_are_on_both_pages(seeded: dict[st
     partition, request = "/topics/orders/2/", f"/proposals/{row.pk}/"
     assert "Truncations" not in operator.get(partition).content.decode()
     truncation = ReplicaTruncation.objects.create(
-        topic_id=seeded["world"].image.topic_ids["orders"],
+        topic_id=seeded_cluster["world"].image.topic_ids["orders"],
         topic_name="orders",
         partition=2,
         broker_id=2,

@@ -61,7 +61,7 @@ def test_operators_and_viewers_change_no_binding(administrator: Client, operator
 
 
 def test_buttons_are_on_the_pages_of_the_role_only(
-    seeded: dict[str, Any], administrator: Client, viewer: Client
+    seeded_cluster: dict[str, Any], administrator: Client, viewer: Client
 ) -> None:
     button = 'href="/topics/orders/alter/"'
     assert button not in viewer.get("/topics/orders/").content.decode()
@@ -71,7 +71,7 @@ def test_buttons_are_on_the_pages_of_the_role_only(
 
 
 def test_a_bulk_operation_is_rejected_with_the_topics_that_lack_the_role(
-    seeded: dict[str, Any], administrator: Client, viewer: Client
+    seeded_cluster: dict[str, Any], administrator: Client, viewer: Client
 ) -> None:
     administrator.post("/role-bindings/new/", FORM)
     assert viewer.get("/bulk/topics/?t=orders").status_code == 200
@@ -82,7 +82,7 @@ def test_a_bulk_operation_is_rejected_with_the_topics_that_lack_the_role(
 
 
 def test_a_move_in_the_wizard_needs_the_role_on_its_topics(
-    seeded: dict[str, Any], administrator: Client, viewer: Client
+    seeded_cluster: dict[str, Any], administrator: Client, viewer: Client
 ) -> None:
     administrator.post("/role-bindings/new/", FORM)
     assert viewer.get("/moves/new/").status_code == 200

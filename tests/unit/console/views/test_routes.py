@@ -16,7 +16,7 @@ FORM = {"name": "r", "source": "orders", "start": "latest", "enabled": "on", "bi
 
 
 @pytest.fixture(autouse=True)
-def prepared(monkeypatch: pytest.MonkeyPatch, db: Any) -> None:
+def topic_without_coordinator(monkeypatch: pytest.MonkeyPatch, db: Any) -> None:
     Topic.objects.create(name="orders", partitions=2, replication_factor=3)
     monkeypatch.setattr(selectors, "_states", lambda row: ({}, "no coordinator responded"))
 

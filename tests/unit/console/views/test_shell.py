@@ -49,13 +49,15 @@ def test_an_anonymous_htmx_request_redirects_the_browser_to_the_login(db: None, 
     ],
 )
 def test_a_missing_object_has_a_404_page_with_a_link_to_its_list(
-    seeded: dict[str, Any], operator: Client, address: str
+    seeded_cluster: dict[str, Any], operator: Client, address: str
 ) -> None:
     response = operator.get(address)
     assert response.status_code == 404 and "Back to the list" in response.content.decode()
 
 
-def test_a_viewer_sees_disabled_buttons_with_the_missing_permission(seeded: dict[str, Any], viewer: Client) -> None:
+def test_a_viewer_sees_disabled_buttons_with_the_missing_permission(
+    seeded_cluster: dict[str, Any], viewer: Client
+) -> None:
     text = viewer.get("/topics/orders/").content.decode()
     assert 'aria-disabled="true" title="Your account is a viewer.' in text
     assert 'href="/topics/orders/delete/"' not in text
@@ -64,13 +66,13 @@ def test_a_viewer_sees_disabled_buttons_with_the_missing_permission(seeded: dict
 @pytest.mark.parametrize(
     "address", ["/new/topic/", "/topics/orders/delete/", "/moves/1/pause/", "/acls/new/", "/pipeline/1/stop/"]
 )
-def test_a_viewer_cannot_change_anything(seeded: dict[str, Any], viewer: Client, address: str) -> None:
+def test_a_viewer_cannot_change_anything(seeded_cluster: dict[str, Any], viewer: Client, address: str) -> None:
     before = Change.objects.count()
     response = viewer.post(address, {"name": "x", "confirm_name": "orders", "comment": "no"})
     assert response.status_code == 403 and Change.objects.count() == before
 
 
-def test_every_post_needs_a_csrf_token(seeded: dict[str, Any]) -> None:
+def test_every_post_needs_a_csrf_token(seeded_cluster: dict[str, Any]) -> None:
 
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(get_user_model().objects.create_user("eve", is_staff=True))
@@ -84,10 +86,10 @@ def test_an_error_page_shows_path_and_time_and_reads_no_database(
 ) -> None:
     from controlplane.selectors import moves
 
-    def broken(*_: object, **__: object) -> None:
+    def raise_error(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(moves, "move_list", broken)
+    monkeypatch.setattr(moves, "move_list", raise_error)
     operator.raise_request_exception = False
     response = operator.get("/moves/")
     text = response.content.decode()
@@ -118,10 +120,10 @@ def test_an_unknown_theme_is_the_automatic_one() -> None:
 
 
 def test_a_database_error_is_a_page_of_its_own(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(**_: Any) -> None:
+    def raise_error(**_: Any) -> None:
         raise OperationalError("database is locked")
 
-    monkeypatch.setattr(acls, "acl_list", broken)
+    monkeypatch.setattr(acls, "acl_list", raise_error)
     response = operator.get("/acls/")
     assert response.status_code == 503 and "database is locked" in response.content.decode()
     assert "script-src 'self'" in response.headers["Content-Security-Policy"]

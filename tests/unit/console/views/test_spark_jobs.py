@@ -21,13 +21,13 @@ def java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_form_of_a_kind_has_its_parameters(seeded: dict[str, Any], operator: Client, kind: str) -> None:
+def test_the_form_of_a_kind_has_its_parameters(seeded_cluster: dict[str, Any], operator: Client, kind: str) -> None:
     page = operator.get(f"/spark-jobs/new/{kind}/").content.decode()
     assert all(f'name="{p.name}"' in page for p in KINDS[kind].parameters)
     assert ('name="schedule"' in page) is not KINDS[kind].is_continuous
 
 
-def test_a_job_is_created_with_typed_parameters(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_job_is_created_with_typed_parameters(seeded_cluster: dict[str, Any], operator: Client) -> None:
     body = {"name": "p", "topics": "flights, orders", "records_per_partition": "500", "schedule": "0 1 * * *"}
     response = operator.post("/spark-jobs/new/profile/", body)
     job = SparkJob.objects.get(name="p")
@@ -46,13 +46,13 @@ def test_a_job_is_created_with_typed_parameters(seeded: dict[str, Any], operator
     ],
 )
 def test_an_error_is_next_to_its_field(
-    seeded: dict[str, Any], operator: Client, body: dict[str, str], text: str
+    seeded_cluster: dict[str, Any], operator: Client, body: dict[str, str], text: str
 ) -> None:
     response = operator.post("/spark-jobs/new/profile/", body)
     assert response.status_code == 400 and text in response.content.decode()
 
 
-def test_run_stop_schedule_and_delete(seeded: dict[str, Any], operator: Client) -> None:
+def test_run_stop_schedule_and_delete(seeded_cluster: dict[str, Any], operator: Client) -> None:
     job = SparkJob.objects.get(name="nightly profile")
     page = operator.post(f"/spark-jobs/{job.pk}/run/", follow=True).content.decode()
     assert job.runs.count() == 2 and "A run of job nightly profile is requested." in page
@@ -73,7 +73,7 @@ def test_run_stop_schedule_and_delete(seeded: dict[str, Any], operator: Client) 
     assert operator.get(f"/spark-jobs/{job.pk}/").status_code == 404
 
 
-def test_a_report_and_an_error_are_shown(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_report_and_an_error_are_shown(seeded_cluster: dict[str, Any], operator: Client) -> None:
     running = SparkJob.objects.get(kind="archive")
     page = operator.get(f"/spark-jobs/{running.pk}/").content.decode()
     assert "Archived offsets" in page and '<td class="num">4,000</td>' in page
@@ -81,13 +81,13 @@ def test_a_report_and_an_error_are_shown(seeded: dict[str, Any], operator: Clien
     assert "did not respond" in operator.get(f"/spark-runs/{failed.pk}/").content.decode()
 
 
-def test_unknown_kinds_jobs_runs_and_operations(seeded: dict[str, Any], operator: Client) -> None:
+def test_unknown_kinds_jobs_runs_and_operations(seeded_cluster: dict[str, Any], operator: Client) -> None:
     for address in ("/spark-jobs/new/x/", "/spark-jobs/99/", "/spark-runs/99/", "/spark-jobs/99/schedule/"):
         assert operator.get(address).status_code == 404
     assert operator.post("/spark-jobs/1/x/").status_code == 404
 
 
-def test_an_active_run_is_reloaded_until_it_ends(seeded: dict[str, Any], operator: Client) -> None:
+def test_an_active_run_is_reloaded_until_it_ends(seeded_cluster: dict[str, Any], operator: Client) -> None:
     """The state and the button of the last action stayed until a reload of the page, and the page of a run was never updated."""
     run = SparkRun.objects.get(state="running")
     for address, panels in ((f"/spark-jobs/{run.job_id}/", 4), (f"/spark-runs/{run.pk}/", 1), ("/spark-jobs/", 1)):
@@ -99,7 +99,9 @@ def test_an_active_run_is_reloaded_until_it_ends(seeded: dict[str, Any], operato
         assert "data-unsettled" not in operator.get(address).content.decode()
 
 
-def test_a_schedule_that_another_operator_changed_is_not_overwritten(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_schedule_that_another_operator_changed_is_not_overwritten(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
     job = SparkJob.objects.get(name="nightly profile")
     page = f"/spark-jobs/{job.pk}/schedule/"
     assert '<input type="hidden" name="version" value="1"' in operator.get(page).content.decode()

@@ -17,7 +17,7 @@ PAGES = ("/topics/orders/", "/topics/orders/0/")
 
 
 @pytest.fixture
-def tiered(world: World) -> None:
+def tiered_topic(world: World) -> None:
     world.topic("orders", (1, 2), size=3_000_000, configs={"remote.storage.enable": "true"})
     RemoteSize.objects.create(
         partition=ObservedPartition.objects.get(),
@@ -29,7 +29,7 @@ def tiered(world: World) -> None:
     )
 
 
-@pytest.mark.usefixtures("tiered")
+@pytest.mark.usefixtures("tiered_topic")
 def test_pages_show_both_tiers_and_the_cost(viewer: Client, settings: Any) -> None:
     for address in PAGES:
         page = viewer.get(address).content.decode()
@@ -46,7 +46,7 @@ def test_a_topic_without_tiered_storage_shows_nothing_remote(world: World, viewe
     assert all('id="storage"' not in viewer.get(address).content.decode() for address in PAGES)
 
 
-@pytest.mark.usefixtures("tiered")
+@pytest.mark.usefixtures("tiered_topic")
 def test_the_review_of_a_move_estimates_the_copies_to_the_store(operator: Client) -> None:
     shown = " ".join(
         operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=2,3").content.decode().split()

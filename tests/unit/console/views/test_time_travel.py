@@ -10,7 +10,7 @@ from django.test import Client
 
 from console.time_links import at_url, before_url
 from controlplane.services import topics
-from tests.unit.controlplane.metadata_log import KeptLog, at, flights
+from tests.unit.controlplane.metadata_log import KeptLog, flights, time_at
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -23,11 +23,13 @@ def text(viewer: Client, query: str = "") -> str:
 
 
 @pytest.fixture
-def kept(db: None) -> None:
+def flights_in_kept_log(db: None) -> None:
     flights(KeptLog())
 
 
-def test_the_newest_known_time_is_compared_with_fifteen_minutes_before(kept: None, viewer: Client) -> None:
+def test_the_newest_known_time_is_compared_with_fifteen_minutes_before(
+    flights_in_kept_log: None, viewer: Client
+) -> None:
     page = text(viewer)
     assert 'value="2026-01-20T12:30:00"' in page and 'value="2026-01-20T12:15:00"' in page
     assert "broker 2" in page and "ISR expands 1" in page and "alive, 127.0.0.1:9002" in page
@@ -36,7 +38,7 @@ def test_the_newest_known_time_is_compared_with_fifteen_minutes_before(kept: Non
     assert "Broker 2" in chinese and "存活，127.0.0.1:9002" in chinese and "alive" not in chinese
 
 
-def test_each_tab_shows_the_chosen_time(kept: None, viewer: Client) -> None:
+def test_each_tab_shows_the_chosen_time(flights_in_kept_log: None, viewer: Client) -> None:
     when = "at=2026-01-20T12:12:00"
     page = text(viewer, f"?tab=partitions&{when}")
     assert "flights-0" in page and page.count("under-replicated</span>") == 2
@@ -50,7 +52,7 @@ def test_each_tab_shows_the_chosen_time(kept: None, viewer: Client) -> None:
     assert "flights-1" in only and "flights-0" not in only
 
 
-def test_unknown_times_link_to_the_nearest_known_one(kept: None, viewer: Client) -> None:
+def test_unknown_times_link_to_the_nearest_known_one(flights_in_kept_log: None, viewer: Client) -> None:
     page = text(viewer, "?tab=brokers&at=2026-01-20T11:00:00")
     assert "is not known: known from 2026-01-20 12:00:00 UTC" in page and "Show the first known time after" in page
     assert "is not a time such as" in text(viewer, "?at=yesterday")
@@ -59,11 +61,11 @@ def test_unknown_times_link_to_the_nearest_known_one(kept: None, viewer: Client)
     assert text(viewer, "?broker=x&page=y&tab=none&kind=none&at=2026-01-20T12:10:00")
 
 
-def test_a_gap_is_named(kept: None, viewer: Client) -> None:
+def test_a_gap_is_named(flights_in_kept_log: None, viewer: Client) -> None:
     log = KeptLog()
     log.begin()
     log.image.seq = 100
-    log.recorder.image_loaded(log.image, int(at(60).timestamp() * 1000))
+    log.recorder.image_loaded(log.image, int(time_at(60).timestamp() * 1000))
     while len(log.recorder._items) > 1:
         log.recorder._items.popleft()
     log.keep(60)

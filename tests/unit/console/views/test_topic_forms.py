@@ -17,14 +17,14 @@ from controlplane.services.front_topics import ENABLED_BY
 
 
 def test_a_config_with_a_unit_is_reviewed_as_a_number_with_its_meaning(
-    seeded: dict[str, Any], operator: Client
+    seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     sent = {"step": "review", "partitions": "2", "c:retention.ms": "7 d", "c:segment.bytes": "64 MiB"}
     page = operator.post("/topics/fresh/alter/", sent).content.decode()
     assert "604800000 (7 d)" in page and "67108864" in page
 
 
-def test_every_invalid_config_is_marked(seeded: dict[str, Any], operator: Client) -> None:
+def test_every_invalid_config_is_marked(seeded_cluster: dict[str, Any], operator: Client) -> None:
     sent = {"step": "review", "partitions": "2", "c:retention.ms": "7 parsecs", "c:segment.bytes": "-5"}
     response = operator.post("/topics/fresh/alter/", sent)
     page = response.content.decode()
@@ -34,7 +34,7 @@ def test_every_invalid_config_is_marked(seeded: dict[str, Any], operator: Client
     assert Topic.objects.get(name="fresh").generation == 1
 
 
-def test_one_config_is_edited_alone(seeded: dict[str, Any], operator: Client) -> None:
+def test_one_config_is_edited_alone(seeded_cluster: dict[str, Any], operator: Client) -> None:
     page = operator.get("/topics/fresh/alter/?config=retention.ms").content.decode()
     assert 'name="c:retention.ms"' in page and 'name="c:segment.bytes"' not in page
     sent = {"step": "review", "partitions": "2", "c:retention.ms": "1 h"}
@@ -42,7 +42,7 @@ def test_one_config_is_edited_alone(seeded: dict[str, Any], operator: Client) ->
     assert "3600000 (1 h)" in page and "Change 1 value of" in page
 
 
-def test_the_form_of_all_configs_is_in_groups_with_a_filter(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_form_of_all_configs_is_in_groups_with_a_filter(seeded_cluster: dict[str, Any], operator: Client) -> None:
     page = operator.get("/topics/fresh/alter/").content.decode()
     first = [
         page.index(f'name="c:{name}"')
@@ -54,7 +54,7 @@ def test_the_form_of_all_configs_is_in_groups_with_a_filter(seeded: dict[str, An
     assert 'class="subject"' not in chosen and 'id="name-filter"' not in chosen
 
 
-def test_a_new_topic_shows_every_error_at_once(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_new_topic_shows_every_error_at_once(seeded_cluster: dict[str, Any], operator: Client) -> None:
     sent = {"name": "bad name!", "partitions": "0", "replication_factor": "9", "configs": "nonsense\nretention.ms=1 x"}
     response = operator.post("/new/topic/", sent)
     page = unescape(response.content.decode())
@@ -63,30 +63,34 @@ def test_a_new_topic_shows_every_error_at_once(seeded: dict[str, Any], operator:
     assert "has no '='" in page and "is not a unit" in page
 
 
-def test_a_topic_is_created_with_units(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_topic_is_created_with_units(seeded_cluster: dict[str, Any], operator: Client) -> None:
     response = operator.post("/new/topic/", {"name": "new-one", "partitions": "1", "configs": "retention.ms=2 d"})
     assert response.status_code == 302
     assert Topic.objects.get(name="new-one").configs == {"retention.ms": "172800000"}
 
 
-def test_a_clone_has_the_partitions_and_overrides_of_the_topic(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_clone_has_the_partitions_and_overrides_of_the_topic(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
     page = operator.get("/new/topic/?clone=fresh").content.decode()
     assert "retention.ms=60000" in page and 'value="2"' in page and "are not copied" in page
     assert operator.get("/new/topic/?clone=nope").status_code == 200
 
 
 @pytest.mark.parametrize(("only", "rows"), [("", True), ("different", False), ("changed", False)])
-def test_configs_of_two_topics_are_compared(seeded: dict[str, Any], operator: Client, only: str, rows: bool) -> None:
+def test_configs_of_two_topics_are_compared(
+    seeded_cluster: dict[str, Any], operator: Client, only: str, rows: bool
+) -> None:
     page = operator.get(f"/topics/fresh/?tab=configs&other=orders&only={only}").content.decode()
     assert "retention.ms" in page and "different" in page
     assert ("segment.bytes" in page) is rows
 
 
-def test_a_comparison_with_an_unknown_topic_shows_an_error(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_comparison_with_an_unknown_topic_shows_an_error(seeded_cluster: dict[str, Any], operator: Client) -> None:
     assert "There is no topic nope." in operator.get("/topics/fresh/?tab=configs&other=nope").content.decode()
 
 
-def test_the_configs_before_a_change_are_restored_by_its_page(seeded: dict[str, Any], operator: Client) -> None:
+def test_the_configs_before_a_change_are_restored_by_its_page(seeded_cluster: dict[str, Any], operator: Client) -> None:
     before, after = (
         {"partitions": 2, "configs": {"retention.ms": "86400000"}},
         {"configs": {"cleanup.policy": "compact"}},
@@ -118,7 +122,7 @@ def test_the_configs_before_a_change_are_restored_by_its_page(seeded: dict[str, 
     ],
 )
 def test_a_review_names_the_records_that_a_shorter_retention_deletes(
-    seeded: dict[str, Any], operator: Client, sent: dict[str, str], expected: str
+    seeded_cluster: dict[str, Any], operator: Client, sent: dict[str, str], expected: str
 ) -> None:
     """On call the retention of the largest topic is shortened because a disk is full: the review did not say that records are lost."""
     ObservedPartition.objects.filter(topic__name="flights").update(size_bytes=500)
@@ -130,7 +134,7 @@ def test_a_review_names_the_records_that_a_shorter_retention_deletes(
     assert ("This cannot be undone." in page) == bool(expected) and expected in page
 
 
-def test_several_configs_are_edited_alone(seeded: dict[str, Any], operator: Client) -> None:
+def test_several_configs_are_edited_alone(seeded_cluster: dict[str, Any], operator: Client) -> None:
     page = operator.get("/topics/flights/alter/?config=retention.bytes&config=retention.ms").content.decode()
     assert page.count('name="c:') == 2 and "All configs" in page
     whole = operator.get("/topics/flights/alter/?config=absent").content.decode()

@@ -13,14 +13,14 @@ from tests.unit.controlplane.world import World
 
 
 @pytest.fixture
-def two(world: World) -> World:
+def two_topics(world: World) -> World:
     world.topic("flights", (1, 2), configs={"retention.ms": "5"})
     world.topic("orders", (1, 2), configs={"retention.ms": "7", "segment.ms": "9"})
     return world
 
 
-def test_topics_are_filtered_and_exported(two: World, operator: Client) -> None:
-    two.offline("orders", 0)
+def test_topics_are_filtered_and_exported(two_topics: World, operator: Client) -> None:
+    two_topics.offline("orders", 0)
     page = operator.get("/topics/?state=problems").content.decode()
     assert 'href="/topics/orders/"' in page and 'href="/topics/flights/"' not in page
     assert 'href="/topics/flights/"' in operator.get("/topics/?state=nonsense").content.decode()
@@ -29,9 +29,9 @@ def test_topics_are_filtered_and_exported(two: World, operator: Client) -> None:
     assert "flights" in text and "orders" not in text
 
 
-def test_long_drift_is_cut_and_counted(two: World, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_drift_is_cut_and_counted(two_topics: World, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("x1", "x2", "x3"):
-        two.topic(name, (1, 2), row=False)
+        two_topics.topic(name, (1, 2), row=False)
     monkeypatch.setattr(views, "DRIFT_SHOWN_MAX", 1)
     render = Mock(wraps=views.render_page)
     monkeypatch.setattr(views, "render_page", render)
@@ -41,12 +41,12 @@ def test_long_drift_is_cut_and_counted(two: World, operator: Client, monkeypatch
 
 
 @pytest.mark.parametrize("tab", ["partitions", "configs", "groups", "changes", "nonsense"])
-def test_each_tab_of_a_topic_opens(two: World, operator: Client, tab: str) -> None:
+def test_each_tab_of_a_topic_opens(two_topics: World, operator: Client, tab: str) -> None:
     assert operator.get(f"/topics/flights/?tab={tab}").status_code == 200
     assert operator.get("/topics/none/").status_code == 404
 
 
-def test_configs_are_compared_with_another_topic(two: World) -> None:
+def test_configs_are_compared_with_another_topic(two_topics: World) -> None:
     def names(other: str, only: str) -> list[str]:
         return [c.name for group in views.compared_configs("flights", other, only).groups for c, _ in group.rows]
 
@@ -63,7 +63,9 @@ def test_configs_are_compared_with_another_topic(two: World) -> None:
     )
 
 
-def test_all_configs_have_headings_and_a_filter_and_overrides_alone_have_not(two: World, operator: Client) -> None:
+def test_all_configs_have_headings_and_a_filter_and_overrides_alone_have_not(
+    two_topics: World, operator: Client
+) -> None:
     whole = operator.get("/topics/flights/?tab=configs").content.decode()
     few = operator.get("/topics/flights/?tab=configs&only=changed").content.decode()
     assert [mark in whole for mark in ('scope="rowgroup"', 'id="name-filter"')] == [True, True]
@@ -87,7 +89,7 @@ def test_a_partition_under_min_isr_names_the_limit_and_the_brokers_to_start(worl
 
 
 def test_the_tables_of_a_topic_a_broker_and_a_group_are_above_their_charts(
-    seeded: dict[str, Any], viewer: Client
+    seeded_cluster: dict[str, Any], viewer: Client
 ) -> None:
     for address in ("/topics/orders/", "/brokers/1/", "/groups/billing/"):
         page = viewer.get(address).content.decode()
@@ -95,7 +97,7 @@ def test_the_tables_of_a_topic_a_broker_and_a_group_are_above_their_charts(
     assert 'id="history"' not in viewer.get("/topics/orders/?tab=groups").content.decode()
 
 
-def test_partitions_are_added_from_their_table(seeded: dict[str, Any], operator: Client) -> None:
+def test_partitions_are_added_from_their_table(seeded_cluster: dict[str, Any], operator: Client) -> None:
     page = operator.get("/topics/orders/").content.decode()
     assert 'href="/topics/orders/alter/"' in page[page.index('id="list"') :] and "Add partitions" in page
     assert "Add partitions" not in operator.get("/topics/orders/?tab=configs").content.decode()

@@ -17,7 +17,7 @@ PASSWORD = "correct horse battery"
 FORM = {"name": "ann", "mechanisms": ["SCRAM-SHA-256"], "iterations": "4096", "comment": "new service"}
 
 
-def stored() -> AccessEntry:
+def stored_credential() -> AccessEntry:
     return AccessEntry.objects.get(key="SCRAM-SHA-256:ann")
 
 
@@ -26,25 +26,25 @@ def test_a_generated_password_is_only_in_the_response_that_creates_it(operator: 
     page = response.content.decode()
     found = re.search(r'<code id="generated-password">([^<]+)</code>', page)
     assert response.status_code == 200 and found is not None and "no-store" in response.headers["Cache-Control"]
-    assert access.password_fits(stored(), found[1])
+    assert access.password_fits(stored_credential(), found[1])
     for address in ("/users/", "/users/ann/", "/audit/", f"/audit/{Change.objects.get().pk}/"):
         again = operator.get(address)
         assert again.status_code == 200 and found[1] not in again.content.decode()
     changed = operator.post("/password/user/ann/", {"comment": "leaked"}).content.decode()
     second = re.search(r'<code id="generated-password">([^<]+)</code>', changed)
-    assert second is not None and second[1] != found[1] and access.password_fits(stored(), second[1])
+    assert second is not None and second[1] != found[1] and access.password_fits(stored_credential(), second[1])
 
 
 def test_a_typed_password_is_shown_nowhere_and_not_logged(operator: Client, caplog: Any) -> None:
     caplog.set_level(logging.DEBUG)
     response = operator.post("/new/user/", {**FORM, "password": PASSWORD}, follow=True)
-    assert "User ann created." in response.content.decode() and access.password_fits(stored(), PASSWORD)
+    assert "User ann created." in response.content.decode() and access.password_fits(stored_credential(), PASSWORD)
     assert PASSWORD not in response.content.decode()
     rejected = operator.post("/new/user/", {**FORM, "password": PASSWORD})
     assert rejected.status_code == 400 and "exists already" in rejected.content.decode()
     assert PASSWORD not in rejected.content.decode(), "the form does not return it"
     operator.post("/password/user/ann/", {"password": PASSWORD + "2", "comment": "x"})
-    assert access.password_fits(stored(), PASSWORD + "2")
+    assert access.password_fits(stored_credential(), PASSWORD + "2")
     assert PASSWORD not in caplog.text and PASSWORD not in operator.get("/audit/").content.decode()
 
 
@@ -55,7 +55,7 @@ def test_all_errors_of_the_form_are_shown_at_once(operator: Client) -> None:
     assert not AccessEntry.objects.exists()
 
 
-def test_a_deletion_names_the_acls_and_needs_the_name(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_deletion_names_the_acls_and_needs_the_name(seeded_cluster: dict[str, Any], operator: Client) -> None:
     page = operator.get("/delete/user/billing/").content.decode()
     assert "1 ACL name" in page and "User:billing" in page and "orders" in page
     wrong = operator.post("/delete/user/billing/", {"confirm_name": "bill", "comment": "left"})
@@ -67,7 +67,7 @@ def test_a_deletion_names_the_acls_and_needs_the_name(seeded: dict[str, Any], op
 
 
 @pytest.mark.parametrize("address", ["/new/user/", "/password/user/billing/", "/delete/user/billing/"])
-def test_a_viewer_changes_no_user(seeded: dict[str, Any], viewer: Client, address: str) -> None:
+def test_a_viewer_changes_no_user(seeded_cluster: dict[str, Any], viewer: Client, address: str) -> None:
     before = list(AccessEntry.objects.values("key", "value", "generation"))
     response = viewer.post(address, {**FORM, "confirm_name": "billing"})
     assert response.status_code == 403

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_servers_and_sessions_are_shown(
-    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+    seeded_cluster: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     gone = ServerResponse("b", 2181, None, ServerProblem.UNREACHABLE, "Connection refused")
     patch_responses(monkeypatch, settings, ServerResponse("a", 2181, parse_status(LEADER)), gone)
@@ -27,7 +27,7 @@ def test_servers_and_sessions_are_shown(
 
 
 def test_the_page_of_an_ensemble_without_a_leader_shows_the_missing_quorum(
-    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+    seeded_cluster: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     down = ServerResponse("a", 2181, None, ServerProblem.NOT_SERVING)
     patch_responses(monkeypatch, settings, down, lost=True)

@@ -153,7 +153,7 @@ def test_each_route_permits_only_the_expected_users(objects: None, monkeypatch: 
             continue
         rule = access_rules.RULES[key]
 
-        def allowed(user: str, resource: str, method: str = method, name: str = name, at: Any = parameters) -> bool:
+        def is_allowed(user: str, resource: str, method: str = method, name: str = name, at: Any = parameters) -> bool:
             reached.clear()
             send = getattr(users[user], method.lower())
             code = send(path_of(name, at, resource), body_of(resource), format="json").status_code
@@ -166,9 +166,9 @@ def test_each_route_permits_only_the_expected_users(objects: None, monkeypatch: 
         for role in (AccessRole.READER, AccessRole.WRITER, AccessRole.OPERATOR):
             fits = rule is not None and rule.resource is RoleResource.TOPIC and ROLE_FOR[rule.access] is role
             expected[f"{role} of every topic"] = fits
-        assert {user: allowed(user, "team.a") for user in users} == expected, key
+        assert {user: is_allowed(user, "team.a") for user in users} == expected, key
         checked_by_view = rule is not None and rule.checked_by_view  # test_bulk.py has the rejections of the view
-        assert allowed("team", "other") is checked_by_view and allowed("operator", "other"), key
+        assert is_allowed("team", "other") is checked_by_view and is_allowed("operator", "other"), key
 
 
 def test_a_move_needs_the_role_on_every_topic_of_it(objects: None) -> None:

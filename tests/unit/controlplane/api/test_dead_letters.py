@@ -12,7 +12,7 @@ from tests.unit.controlplane.dead_letter_responses import (
     DeadLetterResponses,
     patch_responses,
     patch_share_responses,
-    permitted,
+    user_with_permissions,
 )
 from tests.unit.controlplane.world import World
 
@@ -30,7 +30,7 @@ def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterRespon
 def producer(operator: Client) -> Client:
     """An operator who may read and produce records."""
     for name in get_user_model().objects.filter(is_staff=True).values_list("username", flat=True):
-        permitted(name)
+        user_with_permissions(name)
     return operator
 
 

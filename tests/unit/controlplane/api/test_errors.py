@@ -19,7 +19,7 @@ API = "/api/v1"
 MEDIA_TYPE = "application/problem+json"
 
 
-def checked(response: Any, status: int, code: str) -> dict[str, Any]:
+def check_problem(response: Any, status: int, code: str) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(response.content)
     assert (response.status_code, response.headers["Content-Type"]) == (status, MEDIA_TYPE), response.content
     assert (body["status"], body["code"], body["type"]) == (status, code, f"urn:weir:problem:{code}")
@@ -39,45 +39,45 @@ def checked(response: Any, status: int, code: str) -> dict[str, Any]:
     ],
 )
 def test_an_error_has_a_code(world: World, operator: APIClient, method: str, path: str, status: int, code: str) -> None:
-    checked(getattr(operator, method)(path), status, code)
+    check_problem(getattr(operator, method)(path), status, code)
 
 
 def test_the_other_statuses_have_codes_too(world: World, operator: APIClient, viewer_client: APIClient) -> None:
     topics = f"{API}/topics"
     anonymous = APIClient().get(topics)
-    checked(anonymous, 401, "not_authenticated")
+    check_problem(anonymous, 401, "not_authenticated")
     assert anonymous.headers["WWW-Authenticate"]
-    checked(viewer_client.post(topics, {"name": "t"}, format="json"), 403, "permission_denied")
-    checked(operator.get(topics, HTTP_ACCEPT="image/png"), 406, "not_acceptable")
-    checked(operator.generic("POST", topics, "{", content_type="application/json"), 400, "malformed")
-    checked(operator.generic("POST", topics, "x", content_type="text/plain"), 415, "unsupported_media_type")
+    check_problem(viewer_client.post(topics, {"name": "t"}, format="json"), 403, "permission_denied")
+    check_problem(operator.get(topics, HTTP_ACCEPT="image/png"), 406, "not_acceptable")
+    check_problem(operator.generic("POST", topics, "{", content_type="application/json"), 400, "malformed")
+    check_problem(operator.generic("POST", topics, "x", content_type="text/plain"), 415, "unsupported_media_type")
     scope = {"kind": "drain", "broker": 1}
     world.topic("orders", (1, 2))
     move = operator.post(f"{API}/moves", {"scope": scope, "comment": "x", "start": True}, format="json").json()["id"]
-    conflict = checked(operator.post(f"{API}/moves/{move}/start", {}, format="json"), 409, "conflict")
+    conflict = check_problem(operator.post(f"{API}/moves/{move}/start", {}, format="json"), 409, "conflict")
     assert (conflict["field"], conflict["errors"]) == ("", [])
 
 
 def test_a_throttled_request_is_429_with_the_time_to_wait() -> None:
     response = handle(Throttled(wait=7), {})
     assert response is not None
-    checked(response, 429, "too_many_requests")
+    check_problem(response, 429, "too_many_requests")
     assert response.headers["Retry-After"] == "7"
 
 
 def test_a_database_that_does_not_respond_is_503() -> None:
-    checked(handle(OperationalError("locked"), {}), 503, "unavailable")
+    check_problem(handle(OperationalError("locked"), {}), 503, "unavailable")
 
 
 def test_a_defect_is_500_in_the_same_shape(world: World, operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controlplane.selectors.brokers.broker_list", lambda: 1 / 0)
     operator.raise_request_exception = False
-    checked(operator.get(f"{API}/brokers"), 500, "internal_error")
+    check_problem(operator.get(f"{API}/brokers"), 500, "internal_error")
 
 
 def test_a_misspelled_field_is_rejected_with_the_right_one(world: World, operator: APIClient) -> None:
     body = {"name": "typo1", "partitons": 30, "config": {"retention.ms": "1"}, "replication_factor": "many"}
-    response = checked(operator.post(f"{API}/topics", body, format="json"), 400, "invalid")
+    response = check_problem(operator.post(f"{API}/topics", body, format="json"), 400, "invalid")
     assert {(e["field"], e["code"]) for e in response["errors"]} == {
         ("partitons", "unknown_field"),
         ("config", "unknown_field"),
@@ -102,14 +102,14 @@ def test_a_misspelled_field_is_rejected_with_the_right_one(world: World, operato
 def test_all_faults_of_a_query_are_named(
     world: World, operator: APIClient, query: str, faults: set[tuple[str, str]]
 ) -> None:
-    response = checked(operator.get(f"{API}/topics?{query}"), 400, "invalid")
+    response = check_problem(operator.get(f"{API}/topics?{query}"), 400, "invalid")
     assert {(e["field"], e["code"]) for e in response["errors"]} == faults
 
 
 @pytest.mark.parametrize(("method", "path"), [("get", "brokers/1"), ("get", "overview"), ("post", "topics")])
 def test_a_path_without_parameters_rejects_each(world: World, operator: APIClient, method: str, path: str) -> None:
     response = operator.generic(method.upper(), f"{API}/{path}?dry=1", '{"name": "t"}', content_type="application/json")
-    assert [e["field"] for e in checked(response, 400, "invalid")["errors"]] == ["dry"]
+    assert [e["field"] for e in check_problem(response, 400, "invalid")["errors"]] == ["dry"]
     assert not Topic.objects.exists()
 
 

@@ -55,12 +55,12 @@ def test_a_duplicate_of_a_running_request_is_409(
     seen = []
     real = moves.plan_move
 
-    def slow(*args: Any, **kwargs: Any) -> Any:
+    def send_duplicate_and_continue(*args: Any, **kwargs: Any) -> Any:
         inner = post(operator, "moves", {"scope": SCOPE, "comment": "x"})
         seen.append((inner.status_code, inner.json()["code"]))
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(moves, "plan_move", slow)
+    monkeypatch.setattr(moves, "plan_move", send_duplicate_and_continue)
     assert post(operator, "moves", {"scope": SCOPE, "comment": "x"}).status_code == 201
     assert seen == [(409, "idempotency_key_in_use")]
 

@@ -19,7 +19,7 @@ COPY = {"source_topic": "orders", "source_partition": 0, "first_offset": 4, "las
 
 
 @pytest.fixture
-def sent(world: World, operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> list[NewRecord]:
+def sent_records(world: World, operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> list[NewRecord]:
     """The records that were sent, instead of brokers."""
     world.topic("orders", (1, 2))
     records: list[NewRecord] = []
@@ -36,7 +36,7 @@ def sent(world: World, operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> 
     return records
 
 
-def test_a_record_in_formats_with_headers(sent: list[NewRecord], operator: APIClient) -> None:
+def test_a_record_in_formats_with_headers(sent_records: list[NewRecord], operator: APIClient) -> None:
     body = {
         "key": "00ff",
         "key_format": "hex",
@@ -49,19 +49,19 @@ def test_a_record_in_formats_with_headers(sent: list[NewRecord], operator: APICl
     }
     response = operator.post(ADDRESS, body, format="json")
     assert response.status_code == 200, response.json()
-    assert sent == [NewRecord(b"\x00\xff", b'{"a": 1}', (("h", b"x"), ("n", None)), 0, 9)] * 2
+    assert sent_records == [NewRecord(b"\x00\xff", b'{"a": 1}', (("h", b"x"), ("n", None)), 0, 9)] * 2
     assert response.json()["written"] == 2
     assert response.json()["records"][1] == {"partition": 0, "offset": 42, "problem": "", "unknown": False}
 
 
-def test_a_tombstone_is_a_null_value_and_must_be_given(sent: list[NewRecord], operator: APIClient) -> None:
+def test_a_tombstone_is_a_null_value_and_must_be_given(sent_records: list[NewRecord], operator: APIClient) -> None:
     assert operator.post(ADDRESS, {"key": "k", "value": None}, format="json").status_code == 200
-    assert sent == [NewRecord(b"k", None)]
+    assert sent_records == [NewRecord(b"k", None)]
     assert operator.post(ADDRESS, {"key": "k"}, format="json").json()["field"] == "value"
 
 
 def test_input_without_its_format_is_400_and_without_permission_403(
-    sent: list[NewRecord], operator: APIClient, viewer_client: APIClient
+    sent_records: list[NewRecord], operator: APIClient, viewer_client: APIClient
 ) -> None:
     response = operator.post(ADDRESS, {"value": "{", "value_format": "json"}, format="json")
     assert (response.status_code, response.json()["field"]) == (400, "value")
@@ -70,31 +70,31 @@ def test_input_without_its_format_is_400_and_without_permission_403(
     call_command("produce_records", "alice", "--revoke")
     response = operator.post(ADDRESS, {"value": "x"}, format="json")
     assert (response.status_code, "produce_records" in response.json()["detail"]) == (403, True)
-    assert sent == []
+    assert sent_records == []
 
 
-def test_a_copy_and_its_preview(sent: list[NewRecord], operator: APIClient) -> None:
+def test_a_copy_and_its_preview(sent_records: list[NewRecord], operator: APIClient) -> None:
     preview = operator.post("/api/v1/topics/orders/record-copies/preview", COPY, format="json")
-    assert (preview.status_code, preview.json()["records"]) == (200, 1) and sent == []
+    assert (preview.status_code, preview.json()["records"]) == (200, 1) and sent_records == []
     response = operator.post("/api/v1/topics/orders/record-copies", COPY, format="json")
     assert (response.status_code, response.json()["written"]) == (200, 1)
-    assert sent == [NewRecord(b"k", b"v", (), None, 7)]
+    assert sent_records == [NewRecord(b"k", b"v", (), None, 7)]
     operator.post("/api/v1/topics/orders/record-copies", {**COPY, "timestamp": "now"}, format="json")
-    assert sent[1].timestamp_ms is None
+    assert sent_records[1].timestamp_ms is None
 
 
-def test_the_paths_of_the_actions_reject_unknown_values(sent: list[NewRecord], operator: APIClient) -> None:
+def test_the_paths_of_the_actions_reject_unknown_values(sent_records: list[NewRecord], operator: APIClient) -> None:
     response = operator.post("/api/v1/topics/orders/record-copies", {**COPY, "last_offset": 5000}, format="json")
     assert (response.status_code, response.json()["field"]) == (400, "last_offset")
 
 
 def test_a_value_with_a_schema_and_all_its_faults(
-    sent: list[NewRecord], operator: APIClient, monkeypatch: pytest.MonkeyPatch
+    sent_records: list[NewRecord], operator: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_encoding, "registry", lambda: ScriptedSchemas({("orders-value", None): LINE_SCHEMA}))
     body = {"value": '{"price": 1}', "value_format": "schema", "key": "k"}
     assert operator.post(ADDRESS, body, format="json").status_code == 200
-    assert sent == [NewRecord(b"k", b'\0\0\0\0\x05{"price": 1}')]
+    assert sent_records == [NewRecord(b"k", b'\0\0\0\0\x05{"price": 1}')]
     response = operator.post(ADDRESS, {**body, "value": '{"price": "x"}'}, format="json")
     assert response.status_code == 400 and response["Content-Type"] == "application/problem+json"
     assert response.json()["errors"] == [
@@ -105,4 +105,4 @@ def test_a_value_with_a_schema_and_all_its_faults(
         }
     ]
     response = operator.post(ADDRESS, {**body, "value_subject": "gone"}, format="json")
-    assert response.json()["errors"][0]["field"] == "value_subject" and len(sent) == 1
+    assert response.json()["errors"][0]["field"] == "value_subject" and len(sent_records) == 1

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 API = "/api/v1"
 
 
-def parsed(response: Any) -> list[dict[str, str]]:
+def parse_csv(response: Any) -> list[dict[str, str]]:
     assert (response.status_code, response.headers["Content-Type"].partition(";")[0]) == (200, "text/csv"), (
         response.content
     )
@@ -31,14 +31,14 @@ def test_a_page_is_csv_on_request(world: World, operator: APIClient) -> None:
         operator.get(f"{API}/topics?format=csv&limit=2"),
         operator.get(f"{API}/topics?limit=2", HTTP_ACCEPT="text/csv"),
     ):
-        rows = parsed(response)
+        rows = parse_csv(response)
         assert [(r["name"], r["partitions"], r["internal"]) for r in rows] == [("a", "1", "false"), ("b", "1", "false")]
         assert response.headers["X-Total-Count"] == "3"
     assert operator.get(f"{API}/topics").headers["Content-Type"] == "application/json"
 
 
 def test_a_list_without_pages_is_csv_too(world: World, operator: APIClient) -> None:
-    assert [r["broker_id"] for r in parsed(operator.get(f"{API}/brokers?format=csv"))] == ["1", "2", "3"]
+    assert [r["broker_id"] for r in parse_csv(operator.get(f"{API}/brokers?format=csv"))] == ["1", "2", "3"]
 
 
 def test_an_object_is_not_csv_and_an_error_stays_a_problem(world: World, operator: APIClient) -> None:

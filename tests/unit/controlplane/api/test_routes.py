@@ -20,7 +20,7 @@ BODY: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+def topic_without_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     Topic.objects.create(name="orders", partitions=2, replication_factor=3)
     monkeypatch.setattr(selectors, "_states", lambda row: ({}, "no brokers"))
 

@@ -100,12 +100,12 @@ def test_an_invalid_response_is_an_error_and_the_next_call_opens_a_new_connectio
 def test_a_late_response_is_an_error_at_the_deadline(server: Server) -> None:
     asked, release = threading.Event(), threading.Event()
 
-    def late(request: bytes) -> bytes | None:
+    def respond_after_release(request: bytes) -> bytes | None:
         asked.set()
         release.wait(30)
         return None
 
-    server.reply = late
+    server.reply = respond_after_release
     connection = KafkaConnection("127.0.0.1", server.port)
     with pytest.raises(NoResponse, match=r"does not respond: timed out$"):
         call(connection, timeout_s=0.2)

@@ -40,13 +40,13 @@ class Leader:
         return m.FetchResponse(responses=[m.FetchResponse.FetchableTopicResponse(topic="t.delay", partitions=[part])])
 
 
-def ask(leader: Any) -> DelayedMessagesResponse:
+def fetch_pending_messages(leader: Any) -> DelayedMessagesResponse:
     return fetch_pending(leader, "t.delay", 4, DelayedMessagesRequest(bounds_ms=[5], duration_ms_max=2_000))
 
 
 def test_the_question_names_the_partition_and_the_response_is_decoded() -> None:
     leader = Leader(versioned.encode(RESPONSE, VERSION))
-    assert ask(leader) == RESPONSE
+    assert fetch_pending_messages(leader) == RESPONSE
     (body, seconds) = leader.asked[0]
     wanted = body.topics[0].partitions[0]
     assert (body.topics[0].topic, wanted.partition) == ("t.delay", 4) and seconds > 2
@@ -55,8 +55,8 @@ def test_the_question_names_the_partition_and_the_response_is_decoded() -> None:
 
 def test_rejections_and_bytes_without_a_meaning_are_errors() -> None:
     with pytest.raises(Declined, match="NOT_LEADER_OR_FOLLOWER"):
-        ask(Leader(b"", ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        fetch_pending_messages(Leader(b"", ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with pytest.raises(Declined, match="earlier version"):
-        ask(Leader(b""))
+        fetch_pending_messages(Leader(b""))
     with pytest.raises(NoResponse, match="malformed"):
-        ask(Leader(b"\0\0x"))
+        fetch_pending_messages(Leader(b"\0\0x"))

@@ -25,14 +25,14 @@ class Broker:
         return m.FetchResponse(responses=[m.FetchResponse.FetchableTopicResponse(topic="t.half", partitions=parts)])
 
 
-def ask(broker: Any) -> HalfMessagesResponse:
+def fetch_undecided_messages(broker: Any) -> HalfMessagesResponse:
     return fetch_undecided(broker, "t.half", 0, 7, 500)
 
 
 def test_the_response_is_read_back_and_no_records_are_requested() -> None:
     response = HalfMessagesResponse(undecided=3, delivered=7)
     broker = Broker(half_messages=versioned.encode(response, VERSION))
-    assert ask(broker) == response
+    assert fetch_undecided_messages(broker) == response
     (body,) = broker.asked
     (part,) = body.topics[0].partitions
     assert (body.max_bytes, part.partition_max_bytes) == (0, 0)
@@ -42,8 +42,8 @@ def test_the_response_is_read_back_and_no_records_are_requested() -> None:
 
 def test_errors_and_older_brokers_decline_and_malformed_bytes_are_no_response() -> None:
     with pytest.raises(Declined, match="NOT_LEADER_OR_FOLLOWER"):
-        ask(Broker(error_code=6))
+        fetch_undecided_messages(Broker(error_code=6))
     with pytest.raises(Declined, match="earlier version"):
-        ask(Broker(half_messages=b""))
+        fetch_undecided_messages(Broker(half_messages=b""))
     with pytest.raises(NoResponse, match="malformed"):
-        ask(Broker(half_messages=b"\xff\xff"))
+        fetch_undecided_messages(Broker(half_messages=b"\xff\xff"))

@@ -52,7 +52,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Brokers:
     return made
 
 
-def deleted(code: ErrorCode) -> m.DeleteGroupsResponse:
+def delete_groups_response(code: ErrorCode) -> m.DeleteGroupsResponse:
     return m.DeleteGroupsResponse(results=[m.DeleteGroupsResponse.DeletableGroupResult("g", code)])
 
 
@@ -62,14 +62,20 @@ FOUND = m.FindCoordinatorResponse(host="h", port=9)
 def test_a_group_is_deleted_at_its_coordinator_after_retriable_errors(brokers: Brokers) -> None:
     brokers.responses = {
         ApiKey.FIND_COORDINATOR: [NoResponse("down"), m.FindCoordinatorResponse(error_code=15), FOUND],
-        ApiKey.DELETE_GROUPS: [deleted(ErrorCode.NOT_COORDINATOR), deleted(ErrorCode.NONE)],
+        ApiKey.DELETE_GROUPS: [
+            delete_groups_response(ErrorCode.NOT_COORDINATOR),
+            delete_groups_response(ErrorCode.NONE),
+        ],
     }
     kafka.delete_group("g")
     assert [port for port, key in brokers.calls if key == ApiKey.DELETE_GROUPS] == [9, 9] and brokers.open == 0
 
 
 def test_a_group_with_members_is_declined_and_silence_is_no_response(brokers: Brokers) -> None:
-    brokers.responses = {ApiKey.FIND_COORDINATOR: [FOUND], ApiKey.DELETE_GROUPS: [deleted(ErrorCode.NON_EMPTY_GROUP)]}
+    brokers.responses = {
+        ApiKey.FIND_COORDINATOR: [FOUND],
+        ApiKey.DELETE_GROUPS: [delete_groups_response(ErrorCode.NON_EMPTY_GROUP)],
+    }
     with pytest.raises(Declined):
         kafka.delete_group("g")
     brokers.responses = {ApiKey.FIND_COORDINATOR: [NoResponse("h:1 is down")]}
@@ -78,7 +84,7 @@ def test_a_group_with_members_is_declined_and_silence_is_no_response(brokers: Br
     assert brokers.open == 0
 
 
-def elected(code: ErrorCode, message: str = "") -> Elect:
+def elect_leaders_response(code: ErrorCode, message: str = "") -> Elect:
     part = Elect.PartitionResult(0, code, message)
     return Elect(replica_election_results=[Elect.ReplicaElectionResult("t", [part])])
 
@@ -86,9 +92,9 @@ def elected(code: ErrorCode, message: str = "") -> Elect:
 @pytest.mark.parametrize(
     ("responses", "result"),
     [
-        ([elected(ErrorCode.NONE)], True),
-        ([elected(ErrorCode.ELECTION_NOT_NEEDED)], False),
-        ([NoResponse("down"), elected(ErrorCode.NONE)], True),
+        ([elect_leaders_response(ErrorCode.NONE)], True),
+        ([elect_leaders_response(ErrorCode.ELECTION_NOT_NEEDED)], False),
+        ([NoResponse("down"), elect_leaders_response(ErrorCode.NONE)], True),
     ],
 )
 def test_an_unclean_election_is_requested_from_the_first_broker_that_answers(
@@ -99,7 +105,9 @@ def test_an_unclean_election_is_requested_from_the_first_broker_that_answers(
 
 
 def test_a_rejected_election_has_the_brokers_message(brokers: Brokers) -> None:
-    brokers.responses = {ApiKey.ELECT_LEADERS: [elected(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no live replica")]}
+    brokers.responses = {
+        ApiKey.ELECT_LEADERS: [elect_leaders_response(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no live replica")]
+    }
     with pytest.raises(Declined, match="no live replica"):
         kafka.elect_uncleanly("t", 0)
     brokers.responses = {ApiKey.ELECT_LEADERS: [Elect(error_code=31)]}

@@ -32,14 +32,14 @@ class Broker:
         return m.FetchResponse(responses=[topic])
 
 
-def ask(broker: Broker) -> KeyLookupResponse:
+def look_up_key(broker: Broker) -> KeyLookupResponse:
     return look_up(broker, "t", 3, QUESTION)  # type: ignore[arg-type]
 
 
 def test_the_question_is_in_the_request_and_the_deadline_is_above_that_of_the_broker() -> None:
     response = KeyLookupResponse(matches=[], stop=LookupStop.TIME, next_before_offset=7)
     broker = Broker(versioned.encode(response, 0))
-    assert ask(broker) == response
+    assert look_up_key(broker) == response
     ((body, timeout_s),) = broker.asked
     (part,) = body.topics[0].partitions
     assert (body.topics[0].topic, part.partition, body.isolation_level) == ("t", 3, 1) and timeout_s > 0.5
@@ -48,8 +48,8 @@ def test_the_question_is_in_the_request_and_the_deadline_is_above_that_of_the_br
 
 def test_an_error_an_earlier_version_and_a_malformed_response_are_distinct() -> None:
     with pytest.raises(Declined, match="NOT_LEADER_OR_FOLLOWER"):
-        ask(Broker(code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        look_up_key(Broker(code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with pytest.raises(Declined, match="earlier version"):
-        ask(Broker())
+        look_up_key(Broker())
     with pytest.raises(NoResponse, match="malformed"):
-        ask(Broker(b"\0\0\xff\xff"))
+        look_up_key(Broker(b"\0\0\xff\xff"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.clients import lake
-from tests.unit.pipeline.lake.records import archive_of, put, record
+from tests.unit.pipeline.lake.records import archive_of, record, write_and_commit
 from weir_common.lake import ValueFormat
 from weir_common.lake_queries import QueryError
 from weir_common.lake_records import LakeLookup
@@ -19,7 +19,7 @@ from weir_common.lake_records import LakeLookup
 def folder(tmp_path: Path, settings: Any) -> Path:
     settings.WEIR = replace(settings.WEIR, lake_dir=tmp_path)
     archive = archive_of(tmp_path, ValueFormat.JSON, key_buckets=2)
-    put(archive, [record(0, b'{"n": 1}'), record(1, b"{"), record(0, b'{"n": 1}', partition=1)])
+    write_and_commit(archive, [record(0, b'{"n": 1}'), record(1, b"{"), record(0, b'{"n": 1}', partition=1)])
     return tmp_path
 
 

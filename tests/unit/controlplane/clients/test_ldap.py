@@ -63,7 +63,7 @@ def log_in(client: Client, name: str = "alice", password: str = RIGHT) -> Any:
     return client.post("/login/", {"username": name, "password": password, "next": "/topics/"})
 
 
-def due(client: Client) -> None:
+def make_renewal_due(client: Client) -> None:
     session = client.session
     session[RENEW_AT] = time.time() - 1
     session.save()
@@ -143,7 +143,7 @@ def test_starttls_is_never_left_out(slapd: Directory, settings: Any) -> None:
 
 def test_a_session_is_renewed_by_the_directory_and_follows_its_groups(client: Client, slapd: Directory) -> None:
     log_in(client)
-    due(client)
+    make_renewal_due(client)
     slapd.leave("kafka-oncall", f"uid=alice,{PEOPLE}")
     assert client.get("/topics/").headers["Location"] == "/login/renew/?next=%2Ftopics%2F"
     assert client.get("/login/renew/?next=/topics/").headers["Location"] == "/topics/"
@@ -155,7 +155,7 @@ def test_the_session_of_a_removed_user_ends_and_a_new_entry_of_the_name_is_anoth
     client: Client, slapd: Directory
 ) -> None:
     log_in(client)
-    due(client)
+    make_renewal_due(client)
     slapd.delete(f"uid=alice,{PEOPLE}")
     slapd.add_user("alice", "of another alice")
     response = client.get("/login/renew/?next=/topics/")
@@ -167,7 +167,7 @@ def test_a_renewal_that_does_not_reach_the_directory_keeps_the_session(
     client: Client, slapd: Directory, settings: Any
 ) -> None:
     log_in(client)
-    due(client)
+    make_renewal_due(client)
     use(settings, "ldap://127.0.0.1:9")
     assert client.get("/login/renew/?next=/topics/").headers["Location"] == "/topics/"
     assert client.get("/topics/").status_code == 200

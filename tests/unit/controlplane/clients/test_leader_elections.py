@@ -42,7 +42,7 @@ class Link:
         pass
 
 
-def elected(*codes: ErrorCode, error: ErrorCode = ErrorCode.NONE) -> m.ElectLeadersResponse:
+def elect_leaders_response(*codes: ErrorCode, error: ErrorCode = ErrorCode.NONE) -> m.ElectLeadersResponse:
     r = m.ElectLeadersResponse
     results = [r.PartitionResult(partition_id=i, error_code=code) for i, code in enumerate(codes)]
     return r(
@@ -51,14 +51,14 @@ def elected(*codes: ErrorCode, error: ErrorCode = ErrorCode.NONE) -> m.ElectLead
     )
 
 
-def led(*leaders: int) -> m.MetadataResponse:
+def metadata_with_leaders(*leaders: int) -> m.MetadataResponse:
     r = m.MetadataResponse
     partitions = [r.MetadataResponsePartition(partition_index=i, leader_id=b) for i, b in enumerate(leaders)]
     return r(topics=[r.MetadataResponseTopic(name="orders", partitions=partitions)])
 
 
 def test_one_request_asks_for_a_preferred_election(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(monkeypatch, a=[elected(ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)])
+    cluster = Cluster(monkeypatch, a=[elect_leaders_response(ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)])
     assert client.elect_preferred(BROKERS, ORDERS) == {
         ("orders", 0): ErrorCode.NONE,
         ("orders", 1): ErrorCode.ELECTION_NOT_NEEDED,
@@ -69,9 +69,9 @@ def test_one_request_asks_for_a_preferred_election(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_next_broker_is_asked_and_an_error_of_the_request_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(monkeypatch, a=[NoResponse("frozen")], b=[elected(ErrorCode.NONE, ErrorCode.NONE)])
+    cluster = Cluster(monkeypatch, a=[NoResponse("frozen")], b=[elect_leaders_response(ErrorCode.NONE, ErrorCode.NONE)])
     assert len(client.elect_preferred(BROKERS, ORDERS)) == 2 and [c[0] for c in cluster.asked] == ["a", "b"]
-    cluster = Cluster(monkeypatch, a=[elected(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])
+    cluster = Cluster(monkeypatch, a=[elect_leaders_response(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])
     with pytest.raises(Declined, match="cluster authorization failed"):
         client.elect_preferred(BROKERS, ORDERS)
     assert len(cluster.asked) == 1
@@ -84,16 +84,16 @@ def test_the_next_broker_is_asked_and_an_error_of_the_request_is_not_repeated(mo
 
 def test_leaders_are_read_until_they_are_as_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {("orders", 0): 1, ("orders", 1): 3}
-    cluster = Cluster(monkeypatch, a=[led(2, 3, 9), led(1, 3, 9)])
+    cluster = Cluster(monkeypatch, a=[metadata_with_leaders(2, 3, 9), metadata_with_leaders(1, 3, 9)])
     assert client.read_back(BROKERS, expected) == expected and len(cluster.asked) == 2
     assert not cluster.asked[0][2].allow_auto_topic_creation
     monkeypatch.setattr(client, "READ_BACK_SECONDS", 0.0)
-    Cluster(monkeypatch, a=[led(2, -1)])
+    Cluster(monkeypatch, a=[metadata_with_leaders(2, -1)])
     assert client.read_back(BROKERS, expected) == {("orders", 0): 2, ("orders", 1): None}
 
 
 def test_the_read_back_needs_one_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    Cluster(monkeypatch, a=[NoResponse("frozen")], b=[led(1)])
+    Cluster(monkeypatch, a=[NoResponse("frozen")], b=[metadata_with_leaders(1)])
     assert client.read_back(BROKERS, {("orders", 0): 1}) == {("orders", 0): 1}
     Cluster(monkeypatch, a=[NoResponse("frozen")], b=[NoResponse("gone")])
     with pytest.raises(NoResponse, match="gone"):

@@ -39,7 +39,7 @@ def test_slow_and_hung_disks_have_states_of_their_own() -> None:
     assert broker.asked[0][1].disks
 
 
-def altered(code: ErrorCode) -> m.AlterReplicaLogDirsResponse:
+def alter_log_dirs_response(code: ErrorCode) -> m.AlterReplicaLogDirsResponse:
     r = m.AlterReplicaLogDirsResponse
     part = r.AlterReplicaLogDirPartitionResult(partition_index=3, error_code=code)
     return r(results=[r.AlterReplicaLogDirTopicResult(topic_name="orders", partitions=[part])])
@@ -70,11 +70,13 @@ def test_directories_have_state_space_and_replicas() -> None:
 
 def test_a_busy_replica_is_asked_again_and_other_errors_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "RETRY_SECONDS", 0.0)
-    broker = Broker(altered(ErrorCode.REPLICA_NOT_AVAILABLE), altered(ErrorCode.NONE))
+    broker = Broker(alter_log_dirs_response(ErrorCode.REPLICA_NOT_AVAILABLE), alter_log_dirs_response(ErrorCode.NONE))
     client.alter_replica_log_dir(broker, "orders", 3, "/b")  # type: ignore[arg-type]
     assert [body.dirs[0].path for _, body in broker.asked] == ["/b", "/b"]
     with pytest.raises(Declined, match="LOG_DIR_NOT_FOUND"):
-        client.alter_replica_log_dir(Broker(altered(ErrorCode.LOG_DIR_NOT_FOUND)), "orders", 3, "/x")  # type: ignore[arg-type]
+        client.alter_replica_log_dir(Broker(alter_log_dirs_response(ErrorCode.LOG_DIR_NOT_FOUND)), "orders", 3, "/x")  # type: ignore[arg-type]
     monkeypatch.setattr(client, "MOVE_SECONDS", 0.0)
     with pytest.raises(Declined, match="REPLICA_NOT_AVAILABLE"):
-        client.alter_replica_log_dir(Broker(altered(ErrorCode.REPLICA_NOT_AVAILABLE)), "orders", 3, "/b")  # type: ignore[arg-type]
+        client.alter_replica_log_dir(
+            Broker(alter_log_dirs_response(ErrorCode.REPLICA_NOT_AVAILABLE)), "orders", 3, "/b"
+        )  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ from controlplane.services import move_worker, moves, recovery, topics
 from controlplane.services.common import AlreadyExists, Rejected
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.world import World
-from tests.unit.stored_requests import stored
+from tests.unit.stored_requests import forwarded_request
 
 pytestmark = pytest.mark.django_db
 
@@ -52,7 +52,7 @@ class CoreHarness:
         self.thread._first = False  # the start of a term has its own test
 
     def request(self, kind: str, *asked: dict[str, Any], request_id: str = "r1", **more: Any) -> Any:
-        self.thread._handle(stored(request_id, 1, 101, kind, {"topics": list(asked), **more}))
+        self.thread._handle(forwarded_request(request_id, 1, 101, kind, {"topics": list(asked), **more}))
         return self.posted.pop()
 
     def poll(self) -> list[DesiredRead | DesiredFailed]:
@@ -61,7 +61,7 @@ class CoreHarness:
         return list(self.posted)
 
 
-def new(name: str, **more: Any) -> dict[str, Any]:
+def topic_payload(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "partitions": 2, "replication_factor": 1, "assignment": None, "configs": {}, **more}
 
 
@@ -71,11 +71,11 @@ def test_a_change_without_the_database_gets_its_row_when_the_database_is_availab
     core_harness = CoreHarness()
     made = LoggedChange("User:ann at broker 1", "topic.elect-unclean", "topic", "t", {"0": -1}, {"0": 1}, "detail")
 
-    def locked(*_: Any, **__: Any) -> None:
+    def raise_database_locked(*_: Any, **__: Any) -> None:
         raise OperationalError("database is locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr("controlplane.controller.database.record", locked)
+        patch.setattr("controlplane.controller.database.record", raise_database_locked)
         core_harness.thread._handle(made)
         with pytest.raises(OperationalError):
             core_harness.thread._write_changes()
@@ -101,9 +101,9 @@ def test_a_text_that_the_database_cannot_store_is_rejected_and_the_thread_contin
     with monkeypatch.context() as patch:
         error = ValueError("A string literal cannot contain NUL (0x00) characters.")
         patch.setattr(request_persistence, "persist", Mock(side_effect=error))
-        response = core_harness.request("create_topics", new("a"))
+        response = core_harness.request("create_topics", topic_payload("a"))
     assert (type(response), response.error) == (DesiredFailed, 42)
-    assert core_harness.request("create_topics", new("a"), request_id="r2").topics[0].name == "a"
+    assert core_harness.request("create_topics", topic_payload("a"), request_id="r2").topics[0].name == "a"
 
 
 def test_desired_rows_are_sent_until_the_log_has_them(world: World) -> None:
@@ -161,7 +161,7 @@ def test_a_replica_reset_is_sent_once_and_marked_when_the_log_has_it(world: Worl
     assert (row.state, row.reset_seq) == ("reset", world.image.seq)
 
 
-def reported(core_harness: CoreHarness, image: Image, *reset: Any) -> None:
+def report_reset(core_harness: CoreHarness, image: Image, *reset: Any) -> None:
     """The log contains a reset now, and the thread has read it."""
     core_harness.thread.on_applied(image, (ReplicaReset(*reset),))
     while not core_harness.thread._commands.empty():
@@ -175,7 +175,7 @@ def test_a_reset_by_the_controller_is_recorded_as_a_recovery_and_a_change(
     topic_id, core_harness = world.topic("flights", (1, 2)), CoreHarness(world.image)
     world.put("flights", 0, isr=(1,))
     reset_id = str(uuid5(topic_id, "0 2 7"))
-    reported(core_harness, world.image, topic_id, 0, 2, reset_id)
+    report_reset(core_harness, world.image, topic_id, 0, 2, reset_id)
     row = ReplicaRecovery.objects.get()
     assert (row.topic_name, row.partition, row.broker_id, row.state, row.actor) == (
         "flights",
@@ -188,9 +188,9 @@ def test_a_reset_by_the_controller_is_recorded_as_a_recovery_and_a_change(
     assert (change.actor, change.object_name, change.outcome) == ("controller", "flights-0@2", "pending")
     assert change.comment == row.comment == recovery.STARTED_TOO_LATE and change.before["isr"] == [1]
     # The same entry a second time, for example because ZooKeeper's response was lost.
-    reported(core_harness, world.image, topic_id, 0, 2, reset_id)
+    report_reset(core_harness, world.image, topic_id, 0, 2, reset_id)
     assert (ReplicaRecovery.objects.count(), Change.objects.filter(verb="replica.recover").count()) == (1, 1)
-    world.look()
+    world.project()
     assert recovery.advance_recovery(row.pk) == "copying"
     world.put("flights", 0, isr=(1, 2))
     assert recovery.advance_recovery(row.pk) == "done"
@@ -206,7 +206,7 @@ def test_a_reset_of_a_replica_with_a_requested_recovery_adds_a_change_row_only(w
     recovery.recover_replica("flights", 0, 2, actor="alice")
     reset_id = str(uuid5(topic_id, "0 2 7"))
     for _ in range(2):
-        reported(core_harness, world.image, topic_id, 0, 2, reset_id)
+        report_reset(core_harness, world.image, topic_id, 0, 2, reset_id)
     assert [(r.actor, r.state) for r in ReplicaRecovery.objects.all()] == [("alice", "requested")]
     changes = Change.objects.filter(verb="replica.recover", actor="controller")
     assert [c.outcome for c in changes] == ["confirmed"]
@@ -214,8 +214,8 @@ def test_a_reset_of_a_replica_with_a_requested_recovery_adds_a_change_row_only(w
 
 def test_a_reset_requested_in_another_database_is_not_recorded(world: World) -> None:
     topic_id, core_harness = world.topic("flights", (1, 2)), CoreHarness(world.image)
-    reported(core_harness, world.image, topic_id, 0, 2, str(uuid4()))
-    reported(core_harness, world.image, uuid4(), 0, 2, str(uuid5(topic_id, "0 2 7")))  # its topic is deleted
+    report_reset(core_harness, world.image, topic_id, 0, 2, str(uuid4()))
+    report_reset(core_harness, world.image, uuid4(), 0, 2, str(uuid5(topic_id, "0 2 7")))  # its topic is deleted
     assert not ReplicaRecovery.objects.exists() and not Change.objects.exists()
 
 

@@ -44,12 +44,12 @@ class Harness(CoreHarness):
         self.deliver(DesiredRead(assignments=(wanted,)))
         return rejected
 
-    def says(self, offset: int, epoch: int | None = None) -> None:
+    def propose_bootstrap(self, offset: int, epoch: int | None = None) -> None:
         e = self.state.leader_epoch if epoch is None else epoch
         self.deliver(IsrProposed(1, 101, (), (BootstrapProposal(TOPIC, 0, e, offset),)))
 
 
-def observed() -> Harness:
+def harness_with_observers() -> Harness:
     harness = Harness()
     assert harness.order(observers=(3, 4)) == []
     assert (harness.state.replicas, harness.state.observers, harness.state.tail_start) == ((1, 2), (3, 4), NO_BROKER)
@@ -57,18 +57,18 @@ def observed() -> Harness:
 
 
 def test_observers_are_added_and_the_leader_chooses_their_log_start() -> None:
-    harness = observed()
+    harness = harness_with_observers()
     assert not harness.state.reassigning
-    harness.says(500, epoch=harness.state.leader_epoch - 1)
+    harness.propose_bootstrap(500, epoch=harness.state.leader_epoch - 1)
     assert harness.state.tail_start == NO_BROKER, "a word of another epoch"
-    harness.says(500)
+    harness.propose_bootstrap(500)
     assert harness.state.tail_start == 500
-    harness.says(700)
+    harness.propose_bootstrap(700)
     assert harness.state.tail_start == 700, "begun again"
 
 
 def test_an_order_is_applied_once_in_the_generation_that_was_read() -> None:
-    harness = observed()
+    harness = harness_with_observers()
     generation = harness.state.assignment_generation
     assert harness.order(observers=(3, 4), generation=generation - 1) == [], "carried out before"
     assert harness.state.assignment_generation == generation
@@ -85,8 +85,8 @@ def test_an_invalid_observer_is_rejected(observers: tuple[int, ...], comment: st
 
 
 def test_a_deletion_of_old_records_is_bound_to_the_log_start_of_the_observers() -> None:
-    harness = observed()
-    harness.says(500)
+    harness = harness_with_observers()
+    harness.propose_bootstrap(500)
     (comment,) = harness.order(delete_below=400)
     assert "start at 500" in comment and harness.state.log_start_floor == NO_BROKER
     assert harness.order(delete_below=500) == []
@@ -94,8 +94,8 @@ def test_a_deletion_of_old_records_is_bound_to_the_log_start_of_the_observers() 
 
 
 def test_an_observer_becomes_a_replica_and_the_log_start_floor_stays() -> None:
-    harness = observed()
-    harness.says(500)
+    harness = harness_with_observers()
+    harness.propose_bootstrap(500)
     harness.order(delete_below=500)
     before = harness.state
     assert harness.order((3, 4)) == []
@@ -107,8 +107,8 @@ def test_an_observer_becomes_a_replica_and_the_log_start_floor_stays() -> None:
 
 
 def test_a_cancelled_tail_move_has_no_observers() -> None:
-    harness = observed()
-    harness.says(500)
+    harness = harness_with_observers()
+    harness.propose_bootstrap(500)
     harness.order(delete_below=500)
     before, epoch = harness.state.assignment_generation, harness.state.leader_epoch
     assert harness.order((1, 2)) == []
@@ -120,8 +120,8 @@ def test_a_cancelled_tail_move_has_no_observers() -> None:
 
 
 def test_an_unclean_election_discards_the_log_start_of_the_observers() -> None:
-    harness = observed()
-    harness.says(500)
+    harness = harness_with_observers()
+    harness.propose_bootstrap(500)
     harness.order(delete_below=500)
     state = replace(harness.state, isr=(), elr=(), last_isr=(1,), leader=NO_BROKER, leader_broker_epoch=NO_BROKER)
     after = election.elect_leader(state, lambda b: 102 if b == 2 else None, min_insync=1, unclean=True)
@@ -130,7 +130,7 @@ def test_an_unclean_election_discards_the_log_start_of_the_observers() -> None:
 
 
 def test_an_observer_is_never_elected() -> None:
-    harness = observed()
+    harness = harness_with_observers()
     state = replace(harness.state, leader=NO_BROKER, leader_broker_epoch=NO_BROKER)
     for unclean in (False, True):
         assert (
@@ -169,16 +169,16 @@ def test_log_start_proposals_are_absent_if_there_are_none() -> None:
 
 
 def test_observers_survive_a_snapshot() -> None:
-    harness = observed()
-    harness.says(500)
+    harness = harness_with_observers()
+    harness.propose_bootstrap(500)
     again = type(harness.image).from_records(harness.image.records(), 1, "h", 1)
     assert again.partition(TP) == harness.state
 
 
 def test_a_topic_with_tiered_storage_rejects_a_deletion_and_an_early_hand_over() -> None:
     """Otherwise remote records below the log start floor would stay readable, or would not be readable while history replicas exist."""
-    harness = observed()
-    harness.says(500)
+    harness = harness_with_observers()
+    harness.propose_bootstrap(500)
     harness.image.topics[TOPIC].configs = {"remote.storage.enable": "true"}
     for order in ({"delete_below": 500}, {"replicas": (1, 2, 3, 4), "hand_over_at": 500}):
         (comment,) = harness.order(**order)

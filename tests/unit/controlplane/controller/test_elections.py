@@ -25,7 +25,7 @@ from controlplane.controller.events import (
     Requested,
 )
 from controlplane.controller.reconcile_pass import ReconcilePass
-from tests.unit.stored_requests import stored
+from tests.unit.stored_requests import forwarded_request
 
 TOPIC = UUID(int=7)
 NOW = Now(1_000, 2_000)
@@ -54,15 +54,15 @@ class CoreHarness:
         )
         self.core.in_flight = False
 
-    def ask(self, *partitions: int, unclean: bool = False, topic: str = "t") -> list[Any]:
+    def request_election(self, *partitions: int, unclean: bool = False, topic: str = "t") -> list[Any]:
         payload = {
             "unclean": unclean,
             "principal": "User:ann",
             "topics": [{"name": topic, "partitions": [*partitions]}],
         }
-        return self.core.handle(Requested(stored("r", 1, 101, "elect_leaders", payload)), NOW)
+        return self.core.handle(Requested(forwarded_request("r", 1, 101, "elect_leaders", payload)), NOW)
 
-    def appended(self, effects: list[Any]) -> list[Any]:
+    def apply_appended(self, effects: list[Any]) -> list[Any]:
         """Apply the records that are appended to the log. Returns the effects."""
         (append,) = [e for e in effects if isinstance(e, AppendMetadata)]
         for record in append.records:
@@ -88,9 +88,9 @@ def test_a_preferred_election_is_immediate_and_answered_in_the_entry_of_its_effe
     core_harness = CoreHarness(
         LED_BY_2, replace(LED_BY_2, leader=1, leader_broker_epoch=101), replace(LED_BY_2, isr=ALL[1:])
     )
-    effects = core_harness.ask(0, 1, 2, 9)
+    effects = core_harness.request_election(0, 1, 2, 9)
     assert verdicts(effects) == [[0, 0], [1, 84], [2, 80], [9, 3]]
-    core_harness.appended(effects)
+    core_harness.apply_appended(effects)
     assert [core_harness.leader(i) for i in range(3)] == [1, 1, 2]
     state = core_harness.image.topics[TOPIC].partitions[0]
     assert (state.leader_broker_epoch, state.leader_epoch, state.isr) == (101, 6, ALL)
@@ -99,19 +99,19 @@ def test_a_preferred_election_is_immediate_and_answered_in_the_entry_of_its_effe
 def test_a_broker_in_controlled_shutdown_is_not_elected() -> None:
     core_harness = CoreHarness(LED_BY_2)
     core_harness.core.leaving.add(ALL[0])
-    assert verdicts(core_harness.ask(0)) == [[0, 80]]
+    assert verdicts(core_harness.request_election(0)) == [[0, 80]]
 
 
 def test_an_unclean_election_needs_a_leaderless_partition_and_its_loss_is_reported() -> None:
     core_harness = CoreHarness(LOST, LED_BY_2, alive=(1, 2))
-    effects = core_harness.ask(0, 1, unclean=True)
+    effects = core_harness.request_election(0, 1, unclean=True)
     assert verdicts(effects) == [[0, 0], [1, 84]]
     (report,) = [e for e in effects if isinstance(e, Report)]
     assert (report.kind, report.text) == (
         "unclean",
         "unclean leader election: broker 1 was elected; records that only [3] had are lost",
     )
-    core_harness.appended(effects)
+    core_harness.apply_appended(effects)
     state = core_harness.image.topics[TOPIC].partitions[0]
     assert (state.leader, state.isr, state.last_isr, state.leader_epoch) == (1, (ReplicaIncarnation(1, 101),), (), 6)
 
@@ -124,7 +124,7 @@ def test_an_automatic_unclean_election_has_a_change_row() -> None:
     effects = core_harness.core.handle(DesiredRead(), NOW)
     (report,) = [e for e in effects if isinstance(e, Report)]
     assert report.subject.partition == 0, "the others have a complete replica"
-    (made,) = [e for e in core_harness.appended(effects) if isinstance(e, LoggedChange)]
+    (made,) = [e for e in core_harness.apply_appended(effects) if isinstance(e, LoggedChange)]
     assert made == LoggedChange(
         "controller",
         "topic.elect_unclean_automatically",
@@ -135,25 +135,25 @@ def test_an_automatic_unclean_election_has_a_change_row() -> None:
         detail="unclean.leader.election.enable=true",
     )
     core_harness = CoreHarness(LOST, alive=(1, 2))
-    made_by_request = core_harness.appended(core_harness.ask(0, unclean=True))
+    made_by_request = core_harness.apply_appended(core_harness.request_election(0, unclean=True))
     assert [e.verb for e in made_by_request if isinstance(e, LoggedChange)] == ["topic.elect-unclean"]
 
 
 def test_without_a_live_replica_no_leader_is_elected() -> None:
     core_harness = CoreHarness(LOST, alive=())
-    assert verdicts(core_harness.ask(0, unclean=True)) == [[0, 83]]
+    assert verdicts(core_harness.request_election(0, unclean=True)) == [[0, 83]]
 
 
 def test_a_preferred_election_of_a_leaderless_partition_loses_no_record() -> None:
     core_harness = CoreHarness(LOST, alive=(1, 2))
-    assert verdicts(core_harness.ask(0)) == [[0, 80]]
+    assert verdicts(core_harness.request_election(0)) == [[0, 80]]
     assert core_harness.leader() == NO_LEADER
 
 
 def test_an_early_hand_over_keeps_its_leader_with_the_full_history() -> None:
     state = replace(LED_BY_2, adding=(1,), removing=(3,), handover_offset=40, history_replicas=(2, 3))
     core_harness = CoreHarness(state)
-    assert verdicts(core_harness.ask(0)) == [[0, 80]]
+    assert verdicts(core_harness.request_election(0)) == [[0, 80]]
     assert core_harness.leader() == 2
 
 
@@ -169,9 +169,9 @@ def test_an_unclean_election_chooses_an_adding_replica_last() -> None:
 
 def test_a_change_row_is_requested_after_the_log_has_the_election() -> None:
     core_harness = CoreHarness(LED_BY_2)
-    effects = core_harness.ask(0)
+    effects = core_harness.request_election(0)
     assert not [e for e in effects if isinstance(e, LoggedChange)]
-    (made,) = [e for e in core_harness.appended(effects) if isinstance(e, LoggedChange)]
+    (made,) = [e for e in core_harness.apply_appended(effects) if isinstance(e, LoggedChange)]
     assert made == LoggedChange(
         "User:ann at broker 1", "topic.elect-preferred", "topic", "t", before={"0": 2}, after={"0": 1}
     )
@@ -182,16 +182,16 @@ def test_a_change_row_is_requested_after_the_log_has_the_election() -> None:
 
 def test_a_rejected_election_has_a_change_row_and_an_unneeded_one_has_none() -> None:
     core_harness = CoreHarness(replace(LED_BY_2, isr=ALL[1:]))
-    (made,) = [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, LoggedChange)]
+    (made,) = [e for e in core_harness.apply_appended(core_harness.request_election(0)) if isinstance(e, LoggedChange)]
     assert made.rejected
     assert "80" in made.detail
     core_harness = CoreHarness(replace(LED_BY_2, leader=1, leader_broker_epoch=101))
-    assert not [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, LoggedChange)]
+    assert not [e for e in core_harness.apply_appended(core_harness.request_election(0)) if isinstance(e, LoggedChange)]
 
 
 def test_an_election_that_a_deposed_controller_did_not_log_has_no_change_row() -> None:
     core_harness = CoreHarness(LED_BY_2)
-    core_harness.ask(0)
+    core_harness.request_election(0)
     core_harness.core.handle(Deposed("another acts"), NOW)
     core_harness.core.handle(Elected(3), NOW)
     assert not [e for e in core_harness.core.handle(LogEntryAppended(()), NOW) if isinstance(e, LoggedChange)]
@@ -205,7 +205,7 @@ def test_a_preferred_leader_whose_isr_growth_is_accepted_in_the_same_pass_is_no_
     core_harness.core.in_flight = False
     effects = core_harness.core.handle(DesiredRead(), Now(NOW.mono_ms + PREFERRED_EVERY_MS, NOW.wall_ms))
     assert [e for e in effects if isinstance(e, Report)] == []
-    core_harness.appended(effects)
+    core_harness.apply_appended(effects)
     state = core_harness.image.topics[TOPIC].partitions[0]
     assert (state.leader, set(state.isr)) == (1, set(ALL)), "the growth and the election were not decided together"
 

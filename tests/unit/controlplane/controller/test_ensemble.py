@@ -42,7 +42,7 @@ class Candidate:
     def on_request(self, request: ForwardedRequest, now: Any) -> None:
         self.heard.append(("requested", request.request_id))
 
-    def last(self, what: str) -> Any:
+    def last_heard(self, what: str) -> Any:
         return [value for kind, value in self.heard if kind == what][-1]
 
 
@@ -72,7 +72,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
+def ensemble_scene() -> Scene:
     return Scene()
 
 
@@ -80,59 +80,61 @@ def register(scene: Scene, broker: int) -> None:
     scene.write(znodes.broker(broker), Registration(broker, f"u{broker}", "h", 1, None, None, True).encode())
 
 
-def test_one_candidate_acts_and_another_takes_over_with_the_next_epoch(scene: Scene) -> None:
-    first, second = scene.candidates[0], scene.add("two")
-    assert first.ensemble.acting and not second.ensemble.acting and first.last("elected") == 1
+def test_one_candidate_acts_and_another_takes_over_with_the_next_epoch(ensemble_scene: Scene) -> None:
+    first, second = ensemble_scene.candidates[0], ensemble_scene.add("two")
+    assert first.ensemble.acting and not second.ensemble.acting and first.last_heard("elected") == 1
     first.node.crash()
-    scene.run(10_000)
-    assert second.ensemble.acting and second.last("elected") == 2
+    ensemble_scene.run(10_000)
+    assert second.ensemble.acting and second.last_heard("elected") == 2
 
 
-def test_a_candidate_that_resigns_is_not_elected_again_until_it_can_lead(scene: Scene) -> None:
-    only = scene.candidates[0]
+def test_a_candidate_that_resigns_is_not_elected_again_until_it_can_lead(ensemble_scene: Scene) -> None:
+    only = ensemble_scene.candidates[0]
     only.ensemble.on_deposed()
     only.ensemble.resign()
-    scene.run()
-    assert znodes.CONTROLLER not in scene.zookeeper.znodes and not only.ensemble.acting
+    ensemble_scene.run()
+    assert znodes.CONTROLLER not in ensemble_scene.zookeeper.znodes and not only.ensemble.acting
     only.ensemble.can_lead = True
-    scene.run()
-    assert only.ensemble.acting and only.last("elected") == 2
+    ensemble_scene.run()
+    assert only.ensemble.acting and only.last_heard("elected") == 2
 
 
 def test_registrations_are_read_at_each_change_and_a_malformed_one_is_skipped(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    ensemble_scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    only = scene.candidates[0]
-    assert only.last("brokers") == []
-    register(scene, 4)
-    register(scene, 7)
-    scene.write(znodes.broker(9), b"{")
-    assert only.last("brokers") == [4, 7] and "malformed broker registration" in caplog.text
+    only = ensemble_scene.candidates[0]
+    assert only.last_heard("brokers") == []
+    register(ensemble_scene, 4)
+    register(ensemble_scene, 7)
+    ensemble_scene.write(znodes.broker(9), b"{")
+    assert only.last_heard("brokers") == [4, 7] and "malformed broker registration" in caplog.text
 
 
-def test_proposals_and_offline_replicas_of_each_broker_are_read(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    scene.write(znodes.proposals(4), znodes.encode_proposals(44, Proposals()))
-    scene.write(znodes.offline(4), znodes.encode_offline(44, frozenset()))
-    scene.write(znodes.proposals(5), b"[]")
-    only = scene.candidates[0]
-    assert only.last("proposed") == (4, 44) and only.last("offline") == (4, 0)
+def test_proposals_and_offline_replicas_of_each_broker_are_read(
+    ensemble_scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    ensemble_scene.write(znodes.proposals(4), znodes.encode_proposals(44, Proposals()))
+    ensemble_scene.write(znodes.offline(4), znodes.encode_offline(44, frozenset()))
+    ensemble_scene.write(znodes.proposals(5), b"[]")
+    only = ensemble_scene.candidates[0]
+    assert only.last_heard("proposed") == (4, 44) and only.last_heard("offline") == (4, 0)
     assert "malformed proposals: broker=5" in caplog.text
 
 
-def test_a_request_is_read_once_per_term(scene: Scene) -> None:
-    only = scene.candidates[0]
+def test_a_request_is_read_once_per_term(ensemble_scene: Scene) -> None:
+    only = ensemble_scene.candidates[0]
     request = ForwardedRequest("r-1", 4, 44, ControlledShutdown())
-    scene.write(znodes.request("r-1"), request.encode())
-    scene.run(5_000)
+    ensemble_scene.write(znodes.request("r-1"), request.encode())
+    ensemble_scene.run(5_000)
     assert [v for k, v in only.heard if k == "requested"] == ["r-1"]
     only.ensemble.term_started()
-    scene.run()
+    ensemble_scene.run()
     assert [v for k, v in only.heard if k == "requested"] == ["r-1", "r-1"]
 
 
-def test_a_standby_candidate_reads_only_the_registrations(scene: Scene) -> None:
-    second = scene.add("two")
-    register(scene, 4)
-    scene.write(znodes.proposals(4), znodes.encode_proposals(1, Proposals()))
-    assert second.last("brokers") == [4]
+def test_a_standby_candidate_reads_only_the_registrations(ensemble_scene: Scene) -> None:
+    second = ensemble_scene.add("two")
+    register(ensemble_scene, 4)
+    ensemble_scene.write(znodes.proposals(4), znodes.encode_proposals(1, Proposals()))
+    assert second.last_heard("brokers") == [4]
     assert {kind for kind, _ in second.heard} == {"brokers"}

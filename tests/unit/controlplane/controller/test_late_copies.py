@@ -26,7 +26,7 @@ class ReturnedFollower(CoreHarness):
         self.image.topics[TOPIC].partitions[0] = replace(self.state, **more)  # type: ignore[arg-type]
         assert self.state.isr == (ReplicaIncarnation(1, 101),)
 
-    def asked(
+    def propose_reset(
         self,
         isr_member: ReplicaIncarnation = ReplicaIncarnation(2, 103),
         *,
@@ -41,7 +41,7 @@ class ReturnedFollower(CoreHarness):
 def test_a_late_replica_is_reset_once_with_a_new_leader_epoch() -> None:
     core_harness = ReturnedFollower(elr=(2,))
     before = core_harness.state
-    changed, reset = core_harness.asked()
+    changed, reset = core_harness.propose_reset()
     assert isinstance(changed, PartitionChanged) and isinstance(reset, ReplicaReset)
     assert (reset.topic_id, reset.partition, reset.broker_id) == (TOPIC, 0, 2)
     assert UUID(reset.reset_id).version == NAMED_BY_CONTENT, "by this the record of changes knows that nobody asked"
@@ -49,7 +49,7 @@ def test_a_late_replica_is_reset_once_with_a_new_leader_epoch() -> None:
     assert (core_harness.state.isr, core_harness.state.elr) == ((ReplicaIncarnation(1, 101),), ()), (
         "it proves nothing any more"
     )
-    again = core_harness.asked(epoch=-1)
+    again = core_harness.propose_reset(epoch=-1)
     assert again == [], "the earlier proposal is still in the znode"
 
 
@@ -66,7 +66,7 @@ def test_a_late_replica_is_reset_once_with_a_new_leader_epoch() -> None:
 )
 def test_a_late_replica_is_not_reset(isr_member: ReplicaIncarnation, by: tuple[int, int], epoch: int) -> None:
     core_harness = ReturnedFollower()
-    assert core_harness.asked(isr_member, by=by, epoch=epoch) == []
+    assert core_harness.propose_reset(isr_member, by=by, epoch=epoch) == []
     assert core_harness.state.isr == (ReplicaIncarnation(1, 101),)
 
 
@@ -75,12 +75,12 @@ def test_a_history_replica_is_reset_only_if_another_live_one_has_its_records(
     others: tuple[int, ...], goes: bool
 ) -> None:
     core_harness = ReturnedFollower(handover_offset=50, handover_epoch=1, history_replicas=others)
-    assert any(isinstance(r, ReplicaReset) for r in core_harness.asked()) == goes
+    assert any(isinstance(r, ReplicaReset) for r in core_harness.propose_reset()) == goes
 
 
 def test_the_state_after_a_reset_can_be_applied() -> None:
     core_harness = ReturnedFollower()
-    core_harness.asked()
+    core_harness.propose_reset()
     again = type(core_harness.image).from_records(core_harness.image.records(), 1, "h", 1)
     state = again.partition(TP)
     assert isinstance(state, PartitionState) and state == core_harness.state

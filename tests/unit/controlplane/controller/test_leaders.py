@@ -21,7 +21,7 @@ def leaders(effects: list[object]) -> list[int]:
     return [r.state.leader for r in records if isinstance(r, PartitionChanged)]
 
 
-def look(core_harness: CoreHarness) -> list[object]:
+def run_tick(core_harness: CoreHarness) -> list[object]:
     core_harness.core.in_flight, core_harness.core._dirty = False, True
     return list(core_harness.core.handle(ControllerTick(), LATER))
 
@@ -29,7 +29,7 @@ def look(core_harness: CoreHarness) -> list[object]:
 def test_a_demoted_broker_loses_its_leaderships_and_gets_none_back() -> None:
     core_harness = CoreHarness(LED_BY_1)
     set_aside(core_harness, 1, LEADERSHIP, "false")
-    effects = look(core_harness)
+    effects = run_tick(core_harness)
     assert leaders(effects) == [2]
     (moved,) = [
         r.state for e in effects if isinstance(e, AppendMetadata) for r in e.records if isinstance(r, PartitionChanged)
@@ -39,38 +39,40 @@ def test_a_demoted_broker_loses_its_leaderships_and_gets_none_back() -> None:
         if isinstance(e, AppendMetadata):
             for record in e.records:
                 core_harness.image.apply(record)
-    assert leaders(look(core_harness)) == [], "the first of the replicas is preferred, and is not elected all the same"
+    assert leaders(run_tick(core_harness)) == [], (
+        "the first of the replicas is preferred, and is not elected all the same"
+    )
     set_aside(core_harness, 1, LEADERSHIP, "true")
     core_harness.core.preferred_at_ms = 0
-    assert leaders(look(core_harness)) == [1]
+    assert leaders(run_tick(core_harness)) == [1]
 
 
 def test_a_demoted_broker_keeps_leading_as_the_only_in_sync_replica() -> None:
     core_harness = CoreHarness(PartitionState((1, 2, 3), (ReplicaIncarnation(1, 101),), 1, 101, 5, 9))
     set_aside(core_harness, 1, LEADERSHIP, "false")
-    assert leaders(look(core_harness)) == []
+    assert leaders(run_tick(core_harness)) == []
 
 
 def test_a_leaderless_partition_elects_a_demoted_broker_only_without_another_candidate() -> None:
     leaderless = PartitionState((1, 2, 3), (ReplicaIncarnation(1, 101), ReplicaIncarnation(3, 103)), -1, -1, 5, 9)
     core_harness = CoreHarness(leaderless, alive=(1, 3))
     set_aside(core_harness, 1, LEADERSHIP, "false")
-    assert leaders(look(core_harness)) == [3]
+    assert leaders(run_tick(core_harness)) == [3]
     alone = CoreHarness(PartitionState((1, 2, 3), (ReplicaIncarnation(1, 101),), -1, -1, 5, 9), alive=(1,))
     set_aside(alone, 1, LEADERSHIP, "false")
-    assert leaders(look(alone)) == [1]
+    assert leaders(run_tick(alone)) == [1]
 
 
 def test_a_demoted_isr_member_is_elected_before_the_elr() -> None:
     core_harness = CoreHarness(PartitionState((1, 2, 3), (ReplicaIncarnation(1, 101),), -1, -1, 5, 9, elr=(2,)))
     set_aside(core_harness, 1, LEADERSHIP, "false")
-    assert leaders(look(core_harness)) == [1], "2 may lack what 1 acknowledged"
+    assert leaders(run_tick(core_harness)) == [1], "2 may lack what 1 acknowledged"
 
 
 def test_a_preferred_election_of_a_demoted_broker_is_rejected_as_not_available() -> None:
     core_harness = CoreHarness(PartitionState((1, 2, 3), ALL, 2, 102, 5, 9))
     set_aside(core_harness, 1, LEADERSHIP, "false")
-    effects = core_harness.ask(0)
+    effects = core_harness.request_election(0)
     assert leaders(effects) == []
 
 

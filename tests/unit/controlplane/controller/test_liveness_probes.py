@@ -58,12 +58,12 @@ class ProbeWatch:
         return self.probes.run_iteration(Now(self.ms, self.ms))
 
     def until_connected(self, times: int = 1) -> None:
-        def connected() -> bool:
+        def is_connected() -> bool:
             self.run_iteration(10)
             self.listener.accept()
             return len(self.listener.inside) == times
 
-        wait_for(connected, "the probe to connect")
+        wait_for(is_connected, "the probe to connect")
         wait_for(lambda: self.run_iteration() or not select.select([self.probes], [], [], 0)[0], "the probe to know it")
 
 
@@ -162,15 +162,15 @@ class TwoConnectedBrokers:
                 for b, d in self.listeners.items()
             }
         )
-        wait_for(self.connected, "the probes to connect")
+        wait_for(self.are_connected, "the probes to connect")
 
-    def connected(self) -> bool:
+    def are_connected(self) -> bool:
         self.run_iteration(10)
         for listener in self.listeners.values():
             listener.accept()
-        return all(listener.inside for listener in self.listeners.values()) and not self.doubtful(1, 2)
+        return all(listener.inside for listener in self.listeners.values()) and not self.doubtful_brokers(1, 2)
 
-    def doubtful(self, *brokers: int) -> list[int]:
+    def doubtful_brokers(self, *brokers: int) -> list[int]:
         evidence = self.probes.liveness.evidence
         return [b for b in brokers if not evidence[b].was_connected or evidence[b].in_doubt]
 
@@ -182,15 +182,16 @@ class TwoConnectedBrokers:
             reported |= self.probes.run_iteration(Now(self.ms, self.ms))
         return reported
 
-    def ends(self, broker_id: int) -> None:
+    def end_connection(self, broker_id: int) -> None:
         """The controller detects the end of this connection; the clock does not advance."""
         wait_for(
-            lambda: not self.run_iteration() and self.doubtful(broker_id), f"the end of the connection to {broker_id}"
+            lambda: not self.run_iteration() and self.doubtful_brokers(broker_id),
+            f"the end of the connection to {broker_id}",
         )
 
 
 @pytest.fixture
-def two() -> Iterator[TwoConnectedBrokers]:
+def two_connected_brokers() -> Iterator[TwoConnectedBrokers]:
     two = TwoConnectedBrokers()
     yield two
     two.probes.close()
@@ -198,51 +199,59 @@ def two() -> Iterator[TwoConnectedBrokers]:
         listener.crash()
 
 
-def test_brokers_that_die_together_are_reported_together(two: TwoConnectedBrokers) -> None:
-    two.listeners[1].crash()
-    two.ends(1)
-    assert not two.run_iteration(REFUSED_RETRY_MS - 1)
-    two.listeners[2].crash()
-    two.ends(2)
-    assert not two.run_iteration(1), "1 was refused twice, 2 once: a verdict on both is near"
-    assert not two.run_iteration(REFUSED_RETRY_MS - 2)
-    assert two.run_iteration(1)
-    assert two.probes.dead == {(1, 7), (2, 7)}
+def test_brokers_that_die_together_are_reported_together(two_connected_brokers: TwoConnectedBrokers) -> None:
+    two_connected_brokers.listeners[1].crash()
+    two_connected_brokers.end_connection(1)
+    assert not two_connected_brokers.run_iteration(REFUSED_RETRY_MS - 1)
+    two_connected_brokers.listeners[2].crash()
+    two_connected_brokers.end_connection(2)
+    assert not two_connected_brokers.run_iteration(1), "1 was refused twice, 2 once: a verdict on both is near"
+    assert not two_connected_brokers.run_iteration(REFUSED_RETRY_MS - 2)
+    assert two_connected_brokers.run_iteration(1)
+    assert two_connected_brokers.probes.dead == {(1, 7), (2, 7)}
 
 
-def test_a_probe_result_does_not_wait_for_connected_brokers(two: TwoConnectedBrokers) -> None:
-    two.listeners[1].crash()
-    two.ends(1)
-    assert two.run_iteration(REFUSED_RETRY_MS)
-    assert two.probes.dead == {(1, 7)}
+def test_a_probe_result_does_not_wait_for_connected_brokers(two_connected_brokers: TwoConnectedBrokers) -> None:
+    two_connected_brokers.listeners[1].crash()
+    two_connected_brokers.end_connection(1)
+    assert two_connected_brokers.run_iteration(REFUSED_RETRY_MS)
+    assert two_connected_brokers.probes.dead == {(1, 7)}
 
 
-def test_a_probe_result_stops_waiting_when_the_other_broker_responds(two: TwoConnectedBrokers) -> None:
-    two.listeners[1].crash()
-    two.ends(1)
-    two.listeners[2].hang_up()
+def test_a_probe_result_stops_waiting_when_the_other_broker_responds(
+    two_connected_brokers: TwoConnectedBrokers,
+) -> None:
+    two_connected_brokers.listeners[1].crash()
+    two_connected_brokers.end_connection(1)
+    two_connected_brokers.listeners[2].hang_up()
     wait_for(
-        lambda: not two.run_iteration() and (two.listeners[2].accept() or two.listeners[2].inside),
+        lambda: (
+            not two_connected_brokers.run_iteration()
+            and (two_connected_brokers.listeners[2].accept() or two_connected_brokers.listeners[2].inside)
+        ),
         "2 to be asked again",
     )
-    wait_for(lambda: not two.run_iteration() and not two.doubtful(2), "2 to have answered")
-    assert two.run_iteration(REFUSED_RETRY_MS)
-    assert two.probes.dead == {(1, 7)}
+    wait_for(
+        lambda: not two_connected_brokers.run_iteration() and not two_connected_brokers.doubtful_brokers(2),
+        "2 to have answered",
+    )
+    assert two_connected_brokers.run_iteration(REFUSED_RETRY_MS)
+    assert two_connected_brokers.probes.dead == {(1, 7)}
 
 
-def test_a_probe_result_waits_only_briefly_for_a_silent_broker(two: TwoConnectedBrokers) -> None:
-    two.listeners[2].listening.listen(0)
+def test_a_probe_result_waits_only_briefly_for_a_silent_broker(two_connected_brokers: TwoConnectedBrokers) -> None:
+    two_connected_brokers.listeners[2].listening.listen(0)
     crowd = [socket.socket() for _ in range(3)]
     for one in crowd:  # the listen backlog is full: a new connection gets no response
         one.setblocking(False)
-        one.connect_ex(("127.0.0.1", two.listeners[2].port))
-    two.listeners[2].hang_up()
-    two.ends(2)
-    two.listeners[1].crash()
-    two.ends(1)
-    assert not two.run_iteration(REFUSED_RETRY_MS)
-    assert not two.run_iteration(TOGETHER_MS_MAX - 1)
-    assert two.run_iteration(1)
-    assert two.probes.dead == {(1, 7)}
+        one.connect_ex(("127.0.0.1", two_connected_brokers.listeners[2].port))
+    two_connected_brokers.listeners[2].hang_up()
+    two_connected_brokers.end_connection(2)
+    two_connected_brokers.listeners[1].crash()
+    two_connected_brokers.end_connection(1)
+    assert not two_connected_brokers.run_iteration(REFUSED_RETRY_MS)
+    assert not two_connected_brokers.run_iteration(TOGETHER_MS_MAX - 1)
+    assert two_connected_brokers.run_iteration(1)
+    assert two_connected_brokers.probes.dead == {(1, 7)}
     for one in crowd:
         one.close()

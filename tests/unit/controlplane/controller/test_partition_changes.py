@@ -12,7 +12,7 @@ from brokerd.cluster.metadata import PartitionChanged, record_from_json, record_
 from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.cluster.znodes import IsrProposal, StartProposal
 from controlplane.controller.events import BrokersSeen, IsrProposed
-from tests.unit.controlplane.controller.test_desired import NO_BROKER, Harness, observed
+from tests.unit.controlplane.controller.test_desired import NO_BROKER, Harness, harness_with_observers
 from tests.unit.controlplane.controller.test_proposals import TOPIC, TP
 
 S = 500
@@ -27,13 +27,13 @@ def in_sync(harness: Harness, *brokers: int) -> None:
 
 
 def ready(*, both: bool = True) -> Harness:
-    harness = observed()
+    harness = harness_with_observers()
     if both:
         harness.seen[2] = replace(harness.seen[2], broker_epoch=202)  # (it had failed)
         harness.deliver(BrokersSeen(dict(harness.seen)))
         in_sync(harness, 1, 2)
         assert harness.state.isr_ids == (1, 2)
-    harness.says(S)
+    harness.propose_bootstrap(S)
     return harness
 
 
@@ -44,7 +44,7 @@ def handed_over() -> Harness:
     return harness
 
 
-def begins(harness: Harness, offset: int, epoch: int | None = None) -> None:
+def propose_start(harness: Harness, offset: int, epoch: int | None = None) -> None:
     state = harness.state
     start = StartProposal(TOPIC, 0, state.leader_epoch if epoch is None else epoch, offset)
     harness.deliver(IsrProposed(state.leader, state.leader_broker_epoch, (), (), (start,)))
@@ -159,14 +159,14 @@ def test_after_a_rollback_history_reads_end_with_the_last_replica_that_needs_the
 
 def test_history_reads_end_when_the_leader_raises_the_log_start() -> None:
     harness = handed_over()
-    begins(harness, 200, epoch=harness.state.leader_epoch - 1)
+    propose_start(harness, 200, epoch=harness.state.leader_epoch - 1)
     assert harness.state.log_start_floor == NO_BROKER, "a word of another epoch"
-    begins(harness, 200)
+    propose_start(harness, 200)
     assert (harness.state.log_start_floor, harness.state.handover_offset) == (200, S)
-    begins(harness, 100)
+    propose_start(harness, 100)
     assert harness.state.log_start_floor == 200, "never back"
     epoch = harness.state.leader_epoch
-    begins(harness, S)
+    propose_start(harness, S)
     state = harness.state
     assert (state.log_start_floor, state.handover_offset, state.history_replicas, state.hosts) == (
         S,
@@ -175,7 +175,7 @@ def test_history_reads_end_when_the_leader_raises_the_log_start() -> None:
         (3, 4),
     )
     assert state.leader_epoch == epoch, "nobody has to begin again"
-    begins(harness, 900)
+    propose_start(harness, 900)
     assert harness.state.log_start_floor == S, "without an archive it is the leader's own affair"
 
 

@@ -16,7 +16,7 @@ from controlplane.controller.events import (
 )
 from tests.unit.controlplane.controller.test_elections import NOW, TOPIC, CoreHarness
 from tests.unit.controlplane.controller.test_reconcile_pass import DELETED, LED_BY_1, reassign, records, responses
-from tests.unit.stored_requests import stored
+from tests.unit.stored_requests import forwarded_request
 
 
 def test_a_reassignment_of_a_deleted_topic_is_answered_in_the_entry_of_the_deletion() -> None:
@@ -56,7 +56,7 @@ def test_a_config_change_of_a_deleted_topic_is_answered_with_the_deletion() -> N
     core_harness = CoreHarness(LED_BY_1)
     changes = {"name": "t", "configs": [{"name": "retention.ms", "op": "set", "value": "1000"}]}
     payload = {"principal": "User:ann", "topics": [changes]}
-    effects = core_harness.core.handle(Requested(stored("c", 1, 101, "alter_topic_configs", payload)), NOW)
+    effects = core_harness.core.handle(Requested(forwarded_request("c", 1, 101, "alter_topic_configs", payload)), NOW)
     assert responses(effects) == {}, "it waits for the database"
     core_harness.core.in_flight = True
     core_harness.core.handle(DesiredRead((replace(DELETED, deleted=False, request_id="c"),)), NOW)

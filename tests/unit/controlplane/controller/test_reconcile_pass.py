@@ -27,7 +27,7 @@ from controlplane.controller.events import (
     Requested,
 )
 from tests.unit.controlplane.controller.test_elections import ALL, LED_BY_2, LOST, NOW, TOPIC, CoreHarness
-from tests.unit.stored_requests import stored
+from tests.unit.stored_requests import forwarded_request
 
 DELETED = DesiredTopic(TOPIC, "t", 2, True, 1, 3)
 LED_BY_1 = replace(LED_BY_2, leader=1, leader_broker_epoch=101)
@@ -71,7 +71,7 @@ def test_nothing_is_written_about_a_topic_after_its_deletion(state: PartitionSta
     written = records(effects)
     assert TopicDeleted(TOPIC, "t", 2) in written
     assert not [r for r in written if isinstance(r, PartitionChanged | ReplicaReset | IsrRejected)]
-    core_harness.appended(effects)
+    core_harness.apply_appended(effects)
     assert TOPIC not in core_harness.image.topics
 
 
@@ -80,7 +80,7 @@ def test_a_topic_with_the_name_of_a_deleted_topic_is_created_next_without_a_conf
     again = DesiredTopic(UUID(int=8), "t", 1, False, 1, 3)
     effects = core_harness.core.handle(DesiredRead((again, DELETED)), NOW)
     assert records(effects) == [TopicDeleted(TOPIC, "t", 2)]
-    effects += core_harness.appended(effects)
+    effects += core_harness.apply_appended(effects)
     assert not [e for e in effects if isinstance(e, Report)]
     for e in effects[1:]:
         if isinstance(e, AppendMetadata):
@@ -93,7 +93,9 @@ def test_a_topic_with_the_name_of_a_deleted_topic_is_created_next_without_a_conf
 def reassign(core_harness: CoreHarness, request_id: str, *replicas: int) -> list[Any]:
     item = {"name": "t-0", "topic": "t", "partition": 0, "replicas": list(replicas)}
     payload = {"principal": "User:ann", "topics": [item]}
-    return core_harness.core.handle(Requested(stored(request_id, 1, 101, "alter_reassignments", payload)), NOW)
+    return core_harness.core.handle(
+        Requested(forwarded_request(request_id, 1, 101, "alter_reassignments", payload)), NOW
+    )
 
 
 def responses(effects: list[Any]) -> dict[str, int]:

@@ -9,14 +9,16 @@ from controlplane.controller.events import (
 )
 from controlplane.models import Change, HandledRequest, Topic
 from controlplane.services import topics
-from tests.unit.controlplane.controller.test_database import CoreHarness, new
+from tests.unit.controlplane.controller.test_database import CoreHarness, topic_payload
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 
 
 def test_client_requests_and_operator_acts_write_the_same_rows(world: World) -> None:
-    response = CoreHarness().request("create_topics", new("flights", configs={"retention.ms": "5", "segment.ms": None}))
+    response = CoreHarness().request(
+        "create_topics", topic_payload("flights", configs={"retention.ms": "5", "segment.ms": None})
+    )
     row = Topic.objects.get()
     assert (row.partitions, row.configs, row.request_id) == (2, {"retention.ms": "5"}, "r1")
     assert [(t.topic_id, t.request_id) for t in response.topics] == [(row.id, "r1")]
@@ -25,7 +27,7 @@ def test_client_requests_and_operator_acts_write_the_same_rows(world: World) -> 
 
 def test_a_change_row_has_the_principal_and_the_broker_of_the_request(world: World) -> None:
     core_harness = CoreHarness()
-    core_harness.request("create_topics", new("t"), principal="User:ann")
+    core_harness.request("create_topics", topic_payload("t"), principal="User:ann")
     core_harness.request("delete_topics", {"name": "t"}, request_id="r2", principal="User:bob")
     quota = {"name": '{"user":"ann"}', "kind": "quota", "value": {"producer_byte_rate": 1.0}}
     core_harness.request("alter_access", quota, request_id="r3", principal="User:root")
@@ -38,8 +40,8 @@ def test_a_change_row_has_the_principal_and_the_broker_of_the_request(world: Wor
 
 def test_a_repeated_request_is_written_once_and_answered_each_time(world: World) -> None:
     core_harness = CoreHarness()
-    first = core_harness.request("create_topics", new("a"), new("b"))
-    again = core_harness.request("create_topics", new("a"), new("b"))
+    first = core_harness.request("create_topics", topic_payload("a"), topic_payload("b"))
+    again = core_harness.request("create_topics", topic_payload("a"), topic_payload("b"))
     assert {t.topic_id for t in first.topics} == {t.topic_id for t in again.topics}
     assert (Topic.objects.count(), HandledRequest.objects.count()) == (2, 1)
 
@@ -47,7 +49,7 @@ def test_a_repeated_request_is_written_once_and_answered_each_time(world: World)
 def test_a_request_is_written_atomically(world: World) -> None:
     core_harness = CoreHarness()
     topics.create_topic("taken", actor="alice")
-    response = core_harness.request("create_topics", new("free"), new("taken"))
+    response = core_harness.request("create_topics", topic_payload("free"), topic_payload("taken"))
     assert isinstance(response, DesiredFailed)
     assert response.error == 36
     assert not Topic.objects.filter(name="free").exists()
@@ -56,7 +58,7 @@ def test_a_request_is_written_atomically(world: World) -> None:
 
 def test_create_partitions_alter_and_delete_write_new_generations(world: World) -> None:
     core_harness = CoreHarness()
-    core_harness.request("create_topics", new("t", configs={"segment.ms": "5"}))
+    core_harness.request("create_topics", topic_payload("t", configs={"segment.ms": "5"}))
     grown = core_harness.request(
         "create_partitions", {"name": "t", "partitions": 4, "assignment": [[1], [2]]}, request_id="r2"
     )
@@ -74,7 +76,7 @@ def test_create_partitions_alter_and_delete_write_new_generations(world: World) 
 
 def test_an_alter_request_without_a_change_is_answered(world: World) -> None:
     core_harness = CoreHarness()
-    core_harness.request("create_topics", new("t", configs={"retention.ms": "9"}))
+    core_harness.request("create_topics", topic_payload("t", configs={"retention.ms": "9"}))
     same = {"name": "t", "configs": [{"name": "retention.ms", "value": "9", "op": "set"}]}
     response = core_harness.request("alter_topic_configs", same, request_id="r2")
     assert [(t.generation, t.request_id) for t in response.topics] == [(1, "r2")]

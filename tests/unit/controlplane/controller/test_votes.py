@@ -38,7 +38,7 @@ class VoteHarness(CoreHarness):
 
     def apply(self, effects: list[object]) -> None:
         while any(isinstance(e, AppendMetadata) for e in effects):
-            effects = self.appended(effects)
+            effects = self.apply_appended(effects)
 
     def deliver(self, event: Event) -> PartitionState:
         self.apply(self.core.handle(event, self.now))
@@ -50,11 +50,11 @@ class VoteHarness(CoreHarness):
         report = LogEndReport(*TP, vote, last_epoch, log_end)
         return self.deliver(IsrProposed(broker_id, broker_epoch or 100 + broker_id, (), log_ends=(report,))).leader
 
-    def passes(self, ms: int) -> PartitionState:
+    def advance(self, ms: int) -> PartitionState:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         return self.deliver(ControllerTick())
 
-    def dies(self, *brokers: int) -> PartitionState:
+    def lose_brokers(self, *brokers: int) -> PartitionState:
         seen = {b: r for b, r in (self.core.registrations or {}).items() if b not in brokers}
         return self.deliver(BrokersSeen(seen))
 
@@ -67,7 +67,7 @@ class VoteHarness(CoreHarness):
 
 def test_a_dead_leader_is_replaced_when_enough_electors_have_reported() -> None:
     harness = VoteHarness(LED)
-    vote = harness.dies(1)
+    vote = harness.lose_brokers(1)
     assert (vote.leader, vote.leader_epoch, vote.isr_ids, vote.elr) == (NO_LEADER, 6, (2, 3), (1,))
     assert harness.reports(2, 100) == NO_LEADER
     assert harness.reports(3, 120) == 3
@@ -94,33 +94,33 @@ def test_a_vote_waits_a_moment_for_a_preferred_broker_that_is_alive() -> None:
     harness = VoteHarness(VOTE)
     assert harness.reports(2, 100) == NO_LEADER
     assert harness.reports(3, 100) == NO_LEADER, "broker 1 is alive and precedes them"
-    assert harness.passes(WAIT_MS_MAX - 1).leader == NO_LEADER
-    assert harness.passes(1).leader == 2
+    assert harness.advance(WAIT_MS_MAX - 1).leader == NO_LEADER
+    assert harness.advance(1).leader == 2
     assert not harness.core.votes.overdue(Now(10**9, 0)), "the vote has ended"
 
 
 def test_a_vote_that_nobody_can_win_does_not_start_a_pass_at_each_tick() -> None:
     harness = VoteHarness(VOTE, alive=(2,))
     harness.reports(2, 100)
-    harness.passes(WAIT_MS_MAX)
+    harness.advance(WAIT_MS_MAX)
     assert not harness.core.votes.overdue(Now(10**9, 0))
 
 
 def test_the_preferred_leader_gets_one_vote_in_some_minutes() -> None:
     harness = VoteHarness(replace(LED, leader=2, leader_broker_epoch=102))
-    assert harness.passes(CHECK_MS).leader == NO_LEADER
+    assert harness.advance(CHECK_MS).leader == NO_LEADER
     assert harness.reports(2, 100) == NO_LEADER and harness.reports(3, 100) == NO_LEADER
     assert harness.reports(1, 99) == 2, "the log of broker 1 is behind those of two electors"
-    assert harness.passes(CHECK_MS).leader == 2
-    assert harness.passes(PREFERRED_EVERY_MS).leader == NO_LEADER
+    assert harness.advance(CHECK_MS).leader == 2
+    assert harness.advance(PREFERRED_EVERY_MS).leader == NO_LEADER
 
 
 def test_a_leader_that_no_vote_can_replace_stays() -> None:
     led_by_2 = replace(LED, leader=2, leader_broker_epoch=102, isr=ALL[:2])
     harness = VoteHarness(led_by_2, alive=(1, 2))
-    assert harness.passes(CHECK_MS).leader == NO_LEADER, "brokers 1 and 2 can elect"
+    assert harness.advance(CHECK_MS).leader == NO_LEADER, "brokers 1 and 2 can elect"
     alone = VoteHarness(replace(led_by_2, isr=(ALL[1],)), alive=(2,))
-    assert alone.passes(CHECK_MS).leader == 2
+    assert alone.advance(CHECK_MS).leader == 2
     off = frozenset({2})
     assert partition_changes.moved_off(led_by_2, {1: 101, 2: 102}.get, off, 1) is None, "without 2 nobody can elect"
     vote = partition_changes.moved_off(LED, {1: 101, 2: 102, 3: 103}.get, off, 1)
@@ -137,7 +137,7 @@ def test_a_demoted_broker_is_elected_last() -> None:
 
 def test_clients_start_a_vote_for_the_preferred_leader() -> None:
     harness = VoteHarness(replace(LED, leader=2, leader_broker_epoch=102))
-    effects = harness.ask(0)
+    effects = harness.request_election(0)
     assert verdicts(effects) == [[0, 0]]
     harness.apply(effects)
     assert harness.state.leader == NO_LEADER
@@ -148,7 +148,7 @@ def test_an_unclean_election_takes_the_latest_reported_log_and_is_reported() -> 
     harness = VoteHarness(replace(VOTE, isr=(), elr=(1,)), alive=(2, 3))
     harness.reports(2, 90)
     harness.reports(3, 100)
-    effects = harness.ask(0, unclean=True)
+    effects = harness.request_election(0, unclean=True)
     assert verdicts(effects) == [[0, 0]]
     assert any("unclean leader election: broker 3" in getattr(e, "text", "") for e in effects)
 
@@ -162,7 +162,7 @@ def test_the_end_of_a_reassignment_makes_its_target_the_voters() -> None:
         removing=(1,),
     )
     harness = VoteHarness(moving, alive=(1, 2, 3, 4))
-    state = harness.passes(1)
+    state = harness.advance(1)
     assert (state.replicas, state.voters, state.leader) == ((4, 2, 3), (4, 2, 3), NO_LEADER), "the leader is removed"
     epoch = state.leader_epoch
     assert harness.reports(2, 100, vote=epoch) == NO_LEADER
@@ -204,6 +204,6 @@ def test_the_registration_of_a_broker_that_lost_its_tail_takes_its_vote() -> Non
     seen[3] = Registration(3, "u3", "h", 3, None, None, False, None, 203)
     state = harness.deliver(BrokersSeen(seen))
     assert (state.leader, state.isr_ids, state.elr) == (1, (1, 2), ())
-    assert harness.dies(1).leader == NO_LEADER
+    assert harness.lose_brokers(1).leader == NO_LEADER
     assert harness.reports(2, 100) == NO_LEADER
     assert harness.reports(3, 90, broker_epoch=203) == NO_LEADER

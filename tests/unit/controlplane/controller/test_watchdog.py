@@ -11,7 +11,7 @@ from controlplane.controller import watchdog
 from controlplane.controller.watchdog import WAKE_SECONDS, WatchedController
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, iterations: list[int], limit_s: float) -> list[int]:
+def run_watch(monkeypatch: pytest.MonkeyPatch, iterations: list[int], limit_s: float) -> list[int]:
     """The exit statuses after these counts of iterations, one per wake-up."""
     controller: Any = object.__new__(WatchedController)
     controller._stopping, controller.iterations = False, 0
@@ -41,7 +41,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, iterations: list[int], limit_s: flo
 def test_a_loop_without_turns_for_the_limit_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, iterations: list[int], exits: list[int]
 ) -> None:
-    assert watched(monkeypatch, iterations, 4 * WAKE_SECONDS) == exits
+    assert run_watch(monkeypatch, iterations, 4 * WAKE_SECONDS) == exits
 
 
 @pytest.mark.parametrize(("iterations", "messages"), [([1, 2, 3, 4, 5, 6, 7], 2), ([1, 2, 2, 2, 2, 2, 2], 0)])
@@ -51,7 +51,7 @@ def test_the_service_manager_is_notified_while_the_loop_turns(
     sent: list[int] = []
     monkeypatch.setattr(watchdog, "WAKES_PER_MESSAGE", 3)
     monkeypatch.setattr(watchdog, "notify_watchdog", lambda: sent.append(1))
-    watched(monkeypatch, iterations, 10)
+    run_watch(monkeypatch, iterations, 10)
     assert len(sent) == messages
 
 

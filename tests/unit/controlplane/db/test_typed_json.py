@@ -71,7 +71,7 @@ PLACEMENT = PlacementBefore((1, 2), None, (2,))
 COMPARISON = StoredComparison(None, "so far", 2, 10, 40, 600, "00ff00ff")
 
 
-def _part(**values: Any) -> MovePartition:
+def create_move_partition(**values: Any) -> MovePartition:
     move = Move.objects.create(actor="alice")
     return MovePartition.objects.create(
         move=move,
@@ -88,7 +88,7 @@ def _part(**values: Any) -> MovePartition:
 
 @pytest.mark.django_db
 def test_a_partition_of_a_move_reads_the_saved_values() -> None:
-    part = MovePartition.objects.get(pk=_part().pk)
+    part = MovePartition.objects.get(pk=create_move_partition().pk)
     assert (part.before, part.compared) == (PLACEMENT, COMPARISON)
     assert part.compared is not None and part.compared.to_comparison().to_stored() == replace(COMPARISON, text="")
 
@@ -105,4 +105,4 @@ def test_a_partition_of_a_move_reads_the_saved_values() -> None:
 )
 def test_a_partition_of_a_move_saves_no_other_type(wrong: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
-        _part(**wrong)
+        create_move_partition(**wrong)

@@ -15,7 +15,7 @@ from tests.unit.controlplane.disaster.test_backups import image
 EPOCH = image().controller_epoch
 
 
-def written() -> tuple[MemoryStore, BlockingStore, Image]:
+def store_with_metadata_log() -> tuple[MemoryStore, BlockingStore, Image]:
     store = MemoryStore()
     zk = BlockingStore(store)
     first = image()
@@ -30,7 +30,7 @@ def append(store: MemoryStore, seq: int, previous: str, request_id: str) -> None
 
 
 def test_a_written_log_is_read_as_the_same_image() -> None:
-    _, zk, first = written()
+    _, zk, first = store_with_metadata_log()
     read = metalog.read_log(zk)
     assert (read.image.seq, read.image.chain_hash) == (first.seq, first.chain_hash)
     assert list(read.image.records()) == list(first.records())
@@ -42,7 +42,7 @@ def test_without_a_head_the_log_is_empty() -> None:
 
 
 def test_entries_after_the_snapshot_are_applied_and_their_records_are_given_by_number() -> None:
-    store, zk, first = written()
+    store, zk, first = store_with_metadata_log()
     append(store, first.seq + 1, first.chain_hash, "r1")
     append(store, first.seq + 2, metalog.read_log(zk).image.chain_hash, "r2")
     read = metalog.read_log(zk)
@@ -52,21 +52,21 @@ def test_entries_after_the_snapshot_are_applied_and_their_records_are_given_by_n
 
 
 def test_an_entry_that_does_not_continue_the_chain_is_an_error() -> None:
-    store, zk, first = written()
+    store, zk, first = store_with_metadata_log()
     append(store, first.seq + 1, "0" * 64, "r1")
     with pytest.raises(MetadataError):
         metalog.read_log(zk)
 
 
 def test_an_entry_missing_in_every_attempt_is_reported() -> None:
-    store, zk, first = written()
+    store, zk, first = store_with_metadata_log()
     store.nodes[znodes.HEAD] = str(first.seq + 1).encode()
     with pytest.raises(Unreachable, match="truncated during each read"):
         metalog.read_log(zk)
 
 
 def test_a_missing_chunk_is_reported() -> None:
-    store, zk, _ = written()
+    store, zk, _ = store_with_metadata_log()
     chunk = next(p for p in store.nodes if p.startswith(f"{znodes.SNAPSHOTS}/") and p.endswith("/000000"))
     del store.nodes[chunk]
     with pytest.raises(Unreachable):
@@ -79,13 +79,13 @@ def test_a_pointer_of_a_newer_version_is_rejected() -> None:
 
 
 def test_a_log_is_not_written_over_another() -> None:
-    _, zk, first = written()
+    _, zk, first = store_with_metadata_log()
     with pytest.raises(Unreachable, match="node exists"):
         metalog.write_log(zk, first)
 
 
 def test_clear_deletes_the_log_so_that_another_can_be_written() -> None:
-    store, zk, first = written()
+    store, zk, first = store_with_metadata_log()
     append(store, first.seq + 1, first.chain_hash, "r1")
     metalog.clear(zk)
     assert set(store.nodes) == set(znodes.PERSISTENT)

@@ -64,7 +64,7 @@ def topic(topic_id: UUID = T, name: str = "t", *states: PartitionState) -> Topic
     return TopicState(topic_id, name, 3, {"retention.ms": "5"}, len(states), True, dict(enumerate(states)))
 
 
-def made(image: Image, *inspections: LogDirsInspection, **more: object) -> RebuiltImage:
+def rebuild_image(image: Image, *inspections: LogDirsInspection, **more: object) -> RebuiltImage:
     return rebuild(image, inspections, chain_hash="new", **more)  # type: ignore[arg-type]
 
 
@@ -111,7 +111,7 @@ TAILS = [replace(copy(b, 4, 900), start=500) for b in (2, 3)]
 
 def test_history_replicas_are_kept() -> None:
     state = (
-        made(
+        rebuild_image(
             base(topic(T, "t", replace(HANDED_OVER, **ARCHIVE))),
             inspection(1, copy(1, 2, 600)),
             *(inspection(c.broker_id, c) for c in TAILS),
@@ -124,7 +124,9 @@ def test_history_replicas_are_kept() -> None:
 
 def test_rebuild_without_the_inspection_of_a_history_replica_is_rejected() -> None:
     with pytest.raises(CannotRebuild):
-        made(base(topic(T, "t", replace(HANDED_OVER, **ARCHIVE))), *(inspection(c.broker_id, c) for c in TAILS))  # type: ignore[arg-type]
+        rebuild_image(
+            base(topic(T, "t", replace(HANDED_OVER, **ARCHIVE))), *(inspection(c.broker_id, c) for c in TAILS)
+        )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("known", [OLD, HANDED_OVER], ids=["a backup of before", "rows that do not say it"])
@@ -132,7 +134,7 @@ def test_rebuild_without_the_inspection_of_a_history_replica_is_rejected() -> No
 def test_a_log_with_an_earlier_start_becomes_a_history_replica(known: PartitionState, level: int) -> None:
     image = base(topic(T, "t", known))
     image.metadata_version = level
-    rebuilt = made(image, inspection(1, copy(1, 2, 600)), *(inspection(c.broker_id, c) for c in TAILS)).image
+    rebuilt = rebuild_image(image, inspection(1, copy(1, 2, 600)), *(inspection(c.broker_id, c) for c in TAILS)).image
     state = rebuilt.topics[T].partitions[0]
     rebuilt.validate()
     held = (500, (1,)) if level == 6 else (-1, ())
@@ -142,7 +144,7 @@ def test_a_log_with_an_earlier_start_becomes_a_history_replica(known: PartitionS
 def test_a_log_with_a_gap_to_the_isr_is_no_history_replica() -> None:
     image = base(topic(T, "t", OLD))
     image.metadata_version = 6
-    rebuilt = made(image, inspection(1, copy(1, 2, 400)), *(inspection(c.broker_id, c) for c in TAILS)).image
+    rebuilt = rebuild_image(image, inspection(1, copy(1, 2, 400)), *(inspection(c.broker_id, c) for c in TAILS)).image
     assert rebuilt.topics[T].partitions[0].history_replicas == ()
 
 
@@ -159,13 +161,13 @@ def test_leader_epochs_start_above_those_of_disks_and_base() -> None:
 
 @pytest.mark.parametrize("back", [[2], [3], [2, 3]])
 def test_the_controller_elects_the_first_isr_member_that_returns(back: list[int]) -> None:
-    image = made(
+    image = rebuild_image(
         base(topic()), inspection(1, copy(1, 4, 9)), inspection(2, copy(2, 4, 20)), inspection(3, copy(3, 4, 20))
     ).image
     core = Core(image, "unused")
     core.handle(Elected(image.controller_epoch + 1), Now(0, 0))
 
-    def seen(*ids: int) -> None:
+    def register_brokers(*ids: int) -> None:
         found = {i: Registration(i, f"u{i}", "h", 1, None, None, True, "c", 7 + i, (1, 2)) for i in ids}
         for effect in core.handle(BrokersSeen(found), Now(0, 0)):
             if isinstance(effect, AppendMetadata):
@@ -173,9 +175,9 @@ def test_the_controller_elects_the_first_isr_member_that_returns(back: list[int]
                     image.apply(record)
                 core.in_flight = False
 
-    seen(1)
+    register_brokers(1)
     assert image.topics[T].partitions[0].leader == -1, "the one that fell behind"
-    seen(1, *back)
+    register_brokers(1, *back)
     state = image.topics[T].partitions[0]
     assert (
         state.leader == back[0] and state.leader_broker_epoch == 7 + back[0] and state.leader_epoch > OLD.leader_epoch
@@ -185,17 +187,17 @@ def test_the_controller_elects_the_first_isr_member_that_returns(back: list[int]
 
 # -- the whole cluster ---------------------------------------------------------------------------------------------------
 def test_entry_numbers_start_above_all_known_ones() -> None:
-    new = made(
+    new = rebuild_image(
         base(topic()), inspection(1), inspection(2, metadata_seq=9_000), inspection(3), epochs_seen=44, seq_seen=8_000
     ).image
     assert new.seq > 9_000 and new.controller_epoch > 44 and (new.cluster_id, new.metadata_version) == ("c", 2)
-    assert made(base(topic()), inspection(1), inspection(2), inspection(3), seq_seen=10**7).image.seq > 10**7
+    assert rebuild_image(base(topic()), inspection(1), inspection(2), inspection(3), seq_seen=10**7).image.seq > 10**7
 
 
 def test_configs_generations_and_tombstones_are_kept() -> None:
     image = base(topic())
     image.deleted[U] = 5
-    new = made(image, inspection(1), inspection(2), inspection(3, copy(3, 1, 5, U, name="gone"))).image
+    new = rebuild_image(image, inspection(1), inspection(2), inspection(3, copy(3, 1, 5, U, name="gone"))).image
     assert (new.topics[T].configs, new.topics[T].generation, new.deleted) == ({"retention.ms": "5"}, 3, {U: 5})
     assert U not in new.topics, "a tombstone counts, though a disk still holds the topic"
 
@@ -203,62 +205,62 @@ def test_configs_generations_and_tombstones_are_kept() -> None:
 def test_all_other_fields_of_the_base_are_kept() -> None:
     image = base(topic())
     image.broker_configs[-1] = (4, {"log.cleaner.threads": "2"})
-    new = made(image, inspection(1), inspection(2), inspection(3)).image
+    new = rebuild_image(image, inspection(1), inspection(2), inspection(3)).image
     renewed = {"seq", "chain_hash", "controller_epoch", "topics", "topic_ids"}
     for name in Image.__slots__:
         assert name in renewed or getattr(new, name) == getattr(image, name), name
-    assert made(image, inspection(1), inspection(2), inspection(3)).image.topics is not image.topics
+    assert rebuild_image(image, inspection(1), inspection(2), inspection(3)).image.topics is not image.topics
 
 
 def test_rebuild_without_the_inspection_of_a_broker_is_rejected_unless_the_broker_is_excluded() -> None:
     image = base(topic())
     with pytest.raises(CannotRebuild, match="--without 3"):
-        made(image, inspection(1, copy(1, 4, 9)), inspection(2, copy(2, 4, 9)))
-    new = made(image, inspection(1, copy(1, 4, 9)), inspection(2, copy(2, 4, 9)), without=frozenset({3}))
+        rebuild_image(image, inspection(1, copy(1, 4, 9)), inspection(2, copy(2, 4, 9)))
+    new = rebuild_image(image, inspection(1, copy(1, 4, 9)), inspection(2, copy(2, 4, 9)), without=frozenset({3}))
     assert any("broker 3 is omitted" in n and "t-0" in n for n in new.notes)
 
 
 def test_a_topic_known_only_from_disks_keeps_its_id_and_is_kept_without_retention() -> None:
     found = [copy(2, 1, 50, U, 0, "later"), copy(2, 1, 50, U, 2, "later"), copy(3, 1, 70, U, 2, "later")]
-    new = made(base(topic()), inspection(1), inspection(2, *found[:2]), inspection(3, found[2]))
+    new = rebuild_image(base(topic()), inspection(1), inspection(2, *found[:2]), inspection(3, found[2]))
     later = new.image.topics[U]
     assert (later.name, later.partition_count, later.configs, later.generation) == ("later", 3, KEEP_EVERYTHING, 0)
     assert later.partitions[2].isr_ids == (3,) and any(n.startswith("later: only the disks") for n in new.notes)
 
 
 def test_group_offsets_known_only_from_disks_stay_compacted() -> None:
-    new = made(base(), inspection(2, copy(2, 1, 50, U, 7, GROUP_OFFSETS_TOPIC))).image
+    new = rebuild_image(base(), inspection(2, copy(2, 1, 50, U, 7, GROUP_OFFSETS_TOPIC))).image
     assert new.topics[U].configs == {"cleanup.policy": "compact"} and new.topics[U].partition_count == 8
 
 
 def test_of_two_topics_with_one_name_the_one_with_records_is_kept_with_a_note() -> None:
-    new = made(base(topic()), inspection(1, copy(1, 1, 5, U)), inspection(2), inspection(3))
+    new = rebuild_image(base(topic()), inspection(1, copy(1, 1, 5, U)), inspection(2), inspection(3))
     assert set(new.image.topics) == {U} and any("created again" in n for n in new.notes)
-    both = made(base(topic()), inspection(1, copy(1, 1, 5, U), copy(1, 4, 9)), inspection(2), inspection(3))
+    both = rebuild_image(base(topic()), inspection(1, copy(1, 1, 5, U), copy(1, 4, 9)), inspection(2), inspection(3))
     assert set(both.image.topics) == {T} and any("set aside" in n for n in both.notes)
 
 
 def test_more_partitions_on_disk_than_were_known_are_kept() -> None:
-    new = made(base(topic()), inspection(1, copy(1, 1, 5, index=4)), inspection(2), inspection(3))
+    new = rebuild_image(base(topic()), inspection(1, copy(1, 1, 5, index=4)), inspection(2), inspection(3))
     assert new.image.topics[T].partition_count == 5 and any("5 partitions were found" in n for n in new.notes)
 
 
 def test_disks_of_another_cluster_are_rejected() -> None:
     with pytest.raises(CannotRebuild, match="several clusters"):
-        made(base(topic()), inspection(1), inspection(2, cluster_id="d"), inspection(3))
+        rebuild_image(base(topic()), inspection(1), inspection(2, cluster_id="d"), inspection(3))
     with pytest.raises(CannotRebuild, match="cluster d"):
-        made(base(topic()), *(inspection(i, cluster_id="d") for i in (1, 2, 3)))
+        rebuild_image(base(topic()), *(inspection(i, cluster_id="d") for i in (1, 2, 3)))
 
 
 def test_unproven_data_has_a_note() -> None:
-    new = made(
+    new = rebuild_image(
         base(topic()),
         inspection(1, copy(1, 4, 9), trusted=False),
         inspection(2, lost=("t-0",)),
         inspection(3, strays=("/d/x-0-stray",)),
     )
     assert [n.partition(":")[0] for n in new.notes if n.startswith("broker")] == ["broker 1", "broker 2", "broker 3"]
-    assert not made(base(topic()), *(inspection(i, copy(i, 4, 9)) for i in (1, 2, 3))).notes
+    assert not rebuild_image(base(topic()), *(inspection(i, copy(i, 4, 9)) for i in (1, 2, 3))).notes
 
 
 def test_an_inspection_of_another_format_is_rejected() -> None:
@@ -291,8 +293,8 @@ def test_an_older_copy_of_a_directory_is_rejected_until_it_is_accepted_by_name()
     whole = inspection(1, copy(1, 4, 9), lives=("last-1",))
     older = inspection(2, copy(2, 4, 5), lives=("first-2",), metadata_seq=60)
     with pytest.raises(CannotRebuild, match=r"broker 2, reason=directory-older.*--older 2"):
-        made(known_life("last"), whole, older)
-    new = made(known_life("last"), whole, older, older=frozenset({2}))
+        rebuild_image(known_life("last"), whole, older)
+    new = rebuild_image(known_life("last"), whole, older, older=frozenset({2}))
     assert any("broker 2: accepted although reason=directory-older" in n for n in new.notes)
     assert new.image.topics[T].partitions[0].isr_ids == (1,)
 
@@ -300,7 +302,7 @@ def test_an_older_copy_of_a_directory_is_rejected_until_it_is_accepted_by_name()
 def test_the_base_may_be_older_than_the_directories() -> None:
     """The backup or the rows are older than the directory, which contains later entries of the metadata log."""
     inspections = [inspection(b, copy(b, 4, 9), lives=(f"later-{b}",), metadata_seq=71) for b in (1, 2)]
-    new = made(known_life("last"), *inspections)
+    new = rebuild_image(known_life("last"), *inspections)
     assert {b.broker_id: b.life for b in new.image.brokers.values()} == {1: "later-1", 2: "later-2"}
     assert new.notes == []
 
@@ -308,7 +310,7 @@ def test_the_base_may_be_older_than_the_directories() -> None:
 def test_a_detected_copy_of_a_directory_is_rejected() -> None:
     inspections = [inspection(1, copy(1, 4, 9)), inspection(2, copy(2, 4, 9), trusted=False, doubt="directory-copied")]
     with pytest.raises(CannotRebuild, match="broker 2, reason=directory-copied"):
-        made(known_life("last"), *inspections)
+        rebuild_image(known_life("last"), *inspections)
 
 
 def test_an_inspection_without_broker_lives_is_read() -> None:

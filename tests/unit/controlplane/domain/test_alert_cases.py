@@ -37,23 +37,26 @@ def test_an_unknown_value_is_no_alert() -> None:
 
 
 def test_a_changed_threshold_decides_about_the_alert() -> None:
-    def kinds(facts: AlertFacts) -> list[tuple[str, str]]:
+    def alert_kinds(facts: AlertFacts) -> list[tuple[str, str]]:
         return [(a.kind, a.severity) for a in alerts(facts)]
 
     disk = (BrokerFacts(1, True, True, 9, 1000, 40),)
-    assert kinds(AlertFacts(brokers=disk)) == [("disk_low", "degraded")]
+    assert alert_kinds(AlertFacts(brokers=disk)) == [("disk_low", "degraded")]
     strict = AlertThresholds({ThresholdName.DISK_FREE_LEAST: 5})
-    assert kinds(AlertFacts(brokers=disk, thresholds=strict)) == [("disk_low", "at_risk")]
+    assert alert_kinds(AlertFacts(brokers=disk, thresholds=strict)) == [("disk_low", "at_risk")]
     off = AlertThresholds({ThresholdName.DISK_FREE_LOW: 0, ThresholdName.DISK_FREE_LEAST: 0})
-    assert kinds(AlertFacts(brokers=disk, thresholds=off)) == []
+    assert alert_kinds(AlertFacts(brokers=disk, thresholds=off)) == []
     soon = (GroupFacts("g", LagStatus.HEALTHY, retention_partition="a-0", retention_in_s=9_000),)
     ahead = AlertThresholds({ThresholdName.RETENTION_AHEAD: 9_000, ThresholdName.RETENTION_GRAVE: 60})
-    assert kinds(AlertFacts(groups=soon)) == [] and kinds(AlertFacts(groups=soon, thresholds=ahead)) == [
+    assert alert_kinds(AlertFacts(groups=soon)) == [] and alert_kinds(AlertFacts(groups=soon, thresholds=ahead)) == [
         ("group_retention", "degraded")
     ]
     two = tuple(GroupFacts(name, LagStatus.STOPPED) for name in "ab")
     together = AlertThresholds({ThresholdName.GROUP_ALERTS_MAX: 1})
-    assert len(kinds(AlertFacts(groups=two))) == 2 and len(kinds(AlertFacts(groups=two, thresholds=together))) == 1
+    assert (
+        len(alert_kinds(AlertFacts(groups=two))) == 2
+        and len(alert_kinds(AlertFacts(groups=two, thresholds=together))) == 1
+    )
 
 
 def test_unknown_disk_space_has_no_severity() -> None:

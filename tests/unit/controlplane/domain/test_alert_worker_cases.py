@@ -18,7 +18,7 @@ from controlplane.domain.connect import ConnectorFailure
 
 
 def test_a_silent_program_is_a_problem_from_its_limit_on() -> None:
-    def silent(seconds: float) -> AlertFacts:
+    def facts_of_silent_workers(seconds: float) -> AlertFacts:
         return AlertFacts(
             worker_silent_s=seconds,
             spark_worker_silent_s=seconds,
@@ -31,7 +31,7 @@ def test_a_silent_program_is_a_problem_from_its_limit_on() -> None:
         (spark_worker_silent, SPARK_WORKER_SILENT_S),
         (connect_silent, CONNECT_SILENT_S),
     ):
-        assert len(cases(silent(limit_s))) == 1 and cases(silent(limit_s - 0.1)) == []
+        assert len(cases(facts_of_silent_workers(limit_s))) == 1 and cases(facts_of_silent_workers(limit_s - 0.1)) == []
     assert worker_silent(AlertFacts()) == spark_worker_silent(AlertFacts()) == []
 
 

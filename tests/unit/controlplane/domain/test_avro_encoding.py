@@ -45,13 +45,13 @@ def read(definition: Schema, data: bytes) -> Any:
     return value
 
 
-def again(definition: Schema, value: Any) -> Any:
+def encode_and_decode(definition: Schema, value: Any) -> Any:
     """The value as the console shows it after it was encoded."""
     return json.loads(json_text(plain_value(read(definition, encode_avro(definition, json.dumps(value))))))
 
 
 def test_a_record_with_defaults_and_a_referenced_type() -> None:
-    assert again(SCHEMA, ORDER_VALUE) == {
+    assert encode_and_decode(SCHEMA, ORDER_VALUE) == {
         **ORDER_VALUE,
         "at": "2024-01-31 12:30:00+00:00",
         "state": "NEW",
@@ -62,8 +62,10 @@ def test_a_record_with_defaults_and_a_referenced_type() -> None:
 
 
 def test_a_value_as_the_console_shows_it_can_be_encoded_again() -> None:
-    shown = again(SCHEMA, {**ORDER_VALUE, "lines": [1, 2.5], "tags": {"a b": None, "c": "d"}, "hash": "0a0b"})
-    assert again(SCHEMA, shown) == shown
+    shown = encode_and_decode(
+        SCHEMA, {**ORDER_VALUE, "lines": [1, 2.5], "tags": {"a b": None, "c": "d"}, "hash": "0a0b"}
+    )
+    assert encode_and_decode(SCHEMA, shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -94,8 +96,8 @@ def test_a_value_as_the_console_shows_it_can_be_encoded_again() -> None:
         ({"type": "string", "logicalType": "uuid"}, "6b1f" + "0" * 28, "6b1f0000-0000-0000-0000-000000000000"),
     ],
 )
-def test_each_type(kind: Any, value: Any, shown: Any) -> None:
-    assert again(schema(kind), value) == shown
+def test_each_type_is_encoded_and_decoded(kind: Any, value: Any, shown: Any) -> None:
+    assert encode_and_decode(schema(kind), value) == shown
 
 
 def test_a_union_of_records_takes_the_branch_that_fits_or_is_named() -> None:
@@ -109,9 +111,9 @@ def test_a_union_of_records_takes_the_branch_that_fits_or_is_named() -> None:
             },
         ]
     )
-    assert again(definition, {"x": 1}) == {"x": 1}
-    assert again(definition, {"x": 1, "y": 2}) == {"x": 1, "y": 2}
-    assert again(definition, {"B": {"x": 1}}) == {"x": 1, "y": 1}
+    assert encode_and_decode(definition, {"x": 1}) == {"x": 1}
+    assert encode_and_decode(definition, {"x": 1, "y": 2}) == {"x": 1, "y": 2}
+    assert encode_and_decode(definition, {"B": {"x": 1}}) == {"x": 1, "y": 1}
 
 
 def test_all_faults_at_once_with_their_paths() -> None:

@@ -26,7 +26,7 @@ def parts(*replicas: tuple[int, ...], size: int | None = 10, rate: float = 1.0) 
     return [PlannerPartition(TOPIC, "t", i, r, r, r[0], 0, size, 1, False, rate) for i, r in enumerate(replicas)]
 
 
-def after(p: Balance, what: str) -> list[float]:
+def values_after(p: Balance, what: str) -> list[float]:
     return [getattr(x, what) for x in p.after]
 
 
@@ -37,13 +37,13 @@ def test_a_balanced_cluster_has_no_proposal() -> None:
 
 def test_a_new_broker_gets_its_share_with_the_fewest_copies() -> None:
     p = propose(parts(*[(1, 2), (2, 1)] * 6), brokers(3), ["replicas"], 0.01)
-    assert after(p, "replicas") == [8, 8, 8]
+    assert values_after(p, "replicas") == [8, 8, 8]
     assert sum(c.copies for c in p.changes) == 8
 
 
 def test_leaders_are_balanced_without_copies() -> None:
     p = propose(parts(*[(1, 2, 3)] * 9), brokers(3), ["leaders"], 0.01)
-    assert after(p, "leaders") == [3, 3, 3] and p.bytes_to_copy == 0
+    assert values_after(p, "leaders") == [3, 3, 3] and p.bytes_to_copy == 0
     assert all(c.copies == 0 and set(c.replicas_to) == {1, 2, 3} for c in p.changes)
 
 
@@ -57,7 +57,7 @@ def test_disk_usage_is_balanced_with_the_largest_replicas_that_fit() -> None:
         PlannerPartition(TOPIC, "t", i, (1,), (1,), 1, 0, s, 1, False) for i, s in enumerate([100, 1, 1, 1, 50, 50])
     ]
     p = propose(views, brokers(2), ["disk"])
-    assert sorted(after(p, "bytes")) in ([100, 103], [101, 102])
+    assert sorted(values_after(p, "bytes")) in ([100, 103], [101, 102])
     assert len(p.changes) <= 2
 
 
@@ -66,7 +66,7 @@ def test_traffic_is_balanced_by_leadership() -> None:
         PlannerPartition(TOPIC, "t", i, (1, 2), (1, 2), 1, 0, 1, 1, False, r) for i, r in enumerate([90.0, 50.0, 40.0])
     ]
     p = propose(views, brokers(2), ["traffic"])
-    assert sorted(after(p, "records_per_s")) == [90.0, 90.0]
+    assert sorted(values_after(p, "records_per_s")) == [90.0, 90.0]
 
 
 def test_a_replica_in_a_shared_rack_moves_to_an_unused_rack() -> None:
@@ -136,7 +136,7 @@ def test_unavailable_brokers_and_partitions_are_excluded() -> None:
 def test_failure_domains_are_never_shared() -> None:
     two_hosts = [PlannerBroker(i, True, None, "a" if i < 3 else "b") for i in (1, 2, 3, 4)]
     p = propose(parts(*[(1, 3)] * 8), two_hosts, ["replicas"], 0.01)
-    assert after(p, "replicas") == [4, 4, 4, 4]
+    assert values_after(p, "replicas") == [4, 4, 4, 4]
     assert all({two_hosts[b - 1].failure_domain for b in c.replicas_to} == {"a", "b"} for c in p.changes)
 
 

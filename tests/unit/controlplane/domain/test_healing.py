@@ -20,23 +20,25 @@ from controlplane.domain.healing import (
 NOW = 100_000.0
 
 
-def judged(mode: HealingMode, *ago_s: float, is_due: bool = True, cool_down_s: int = 600, per_hour: int = 3) -> str:
+def healing_verdict(
+    mode: HealingMode, *ago_s: float, is_due: bool = True, cool_down_s: int = 600, per_hour: int = 3
+) -> str:
     return verdict(HealingLimits(mode, cool_down_s, per_hour), is_due, [NOW - s for s in ago_s], NOW)
 
 
 def test_off_is_off_and_nothing_is_done_without_a_cause() -> None:
-    assert judged(HealingMode.OFF) is HealingVerdict.OFF
-    assert judged(HealingMode.ON, is_due=False) is HealingVerdict.NOTHING
+    assert healing_verdict(HealingMode.OFF) is HealingVerdict.OFF
+    assert healing_verdict(HealingMode.ON, is_due=False) is HealingVerdict.NOTHING
 
 
 @pytest.mark.parametrize(("mode", "acts"), [(HealingMode.ON, "act"), (HealingMode.DRY_RUN, "dry_run")])
 def test_cool_down_and_limit_hold_in_both_modes(mode: HealingMode, acts: str) -> None:
-    assert judged(mode) == acts
-    assert judged(mode, 599) is HealingVerdict.COOLING_DOWN
-    assert judged(mode, 600) == acts
-    assert judged(mode, 700, 1400, 3599) is HealingVerdict.LIMITED
-    assert judged(mode, 700, 1400, 3600) == acts
-    assert judged(mode, 4000, cool_down_s=7200) is HealingVerdict.COOLING_DOWN
+    assert healing_verdict(mode) == acts
+    assert healing_verdict(mode, 599) is HealingVerdict.COOLING_DOWN
+    assert healing_verdict(mode, 600) == acts
+    assert healing_verdict(mode, 700, 1400, 3599) is HealingVerdict.LIMITED
+    assert healing_verdict(mode, 700, 1400, 3600) == acts
+    assert healing_verdict(mode, 4000, cool_down_s=7200) is HealingVerdict.COOLING_DOWN
 
 
 def test_each_action_has_a_rule_with_valid_limits() -> None:

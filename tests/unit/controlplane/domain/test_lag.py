@@ -31,7 +31,7 @@ from controlplane.domain.log_ends import LogEndHistory
 LOST = {LagStatus.FALLING_BEHIND}
 
 
-def play(
+def statuses_per_second(
     committed: Callable[[int], int],
     end: Callable[[int], int],
     seconds: int,
@@ -73,7 +73,7 @@ def test_unknown_is_not_zero() -> None:
 @pytest.mark.parametrize("every_s", [1, 5, 12, 30])
 def test_a_consumer_at_60_percent_is_falling_behind_within_minutes_and_never_healthy_again(every_s: int) -> None:
     """With a comparison of single samples, the status changed at each commit, because each commit reduces the lag."""
-    found = list(play(bursts(lambda s: 1200 * s, every_s), lambda s: 2000 * s, 40 * 60))
+    found = list(statuses_per_second(bursts(lambda s: 1200 * s, every_s), lambda s: 2000 * s, 40 * 60))
     first = next(s for s, status in found if status is LagStatus.FALLING_BEHIND)
     assert first <= (120 if every_s <= 5 else 240)
     assert {status for s, status in found if s >= first} == LOST
@@ -85,12 +85,12 @@ def test_a_consumer_that_drains_one_partition_after_the_other_is_never_stalled()
     period, parts = 60, 6
     share = period // parts
 
-    def committed(part: int) -> Callable[[int], int]:
-        def at(s: int) -> int:
+    def committed_at(part: int) -> Callable[[int], int]:
+        def offset_at(s: int) -> int:
             whole, within = divmod(s, period)
             return 200 * (whole * period + min(period, max(0, within - part * share) * parts))
 
-        return at
+        return offset_at
 
     tracks = [Track() for _ in range(parts)]
     ends = [LogEndHistory() for _ in range(parts)]
@@ -100,10 +100,10 @@ def test_a_consumer_that_drains_one_partition_after_the_other_is_never_stalled()
         for i in range(parts):
             ends[i].add(now, 333 * s)
             tracks[i].note_members(True, now)
-            tracks[i].add(LagSample(now, committed(i)(s), 333 * s), 0)
+            tracks[i].add(LagSample(now, committed_at(i)(s), 333 * s), 0)
         elsewhere = max((t.moved_ms for t in tracks if t.moved_ms is not None), default=None)
         for i in range(parts):
-            age = ends[i].age(committed(i)(s), now)
+            age = ends[i].age(committed_at(i)(s), now)
             tracks[i].follow_trend(age, now)
             said[i].append(tracks[i].status(now, elsewhere_ms=elsewhere))
     for one in said:
@@ -114,7 +114,7 @@ def test_a_consumer_that_drains_one_partition_after_the_other_is_never_stalled()
 
 @pytest.mark.parametrize("every_s", [1, 5, 30, 60, 90])
 def test_a_healthy_consumer_that_commits_in_bursts_never_alerts(every_s: int) -> None:
-    found = list(play(bursts(lambda s: 2000 * s, every_s), lambda s: 2000 * s, 40 * 60))
+    found = list(statuses_per_second(bursts(lambda s: 2000 * s, every_s), lambda s: 2000 * s, 40 * 60))
     assert {status for _, status in found} == {LagStatus.HEALTHY}
 
 
@@ -128,18 +128,20 @@ def test_batches_of_random_size_are_no_trend(seed: int) -> None:
         batches.append((at + took, 2000 * at))
         at += took
 
-    def committed(s: int) -> int:
+    def committed_at(s: int) -> int:
         return max((offset for done, offset in batches if done <= s), default=0)
 
     noise = [2000 * s + draw.randrange(4000) for s in range(40 * 60)]
-    found = {status for _, status in play(committed, lambda s: max(noise[: s + 1][-3:]), 40 * 60)}
+    found = {status for _, status in statuses_per_second(committed_at, lambda s: max(noise[: s + 1][-3:]), 40 * 60)}
     assert found == {LagStatus.HEALTHY}
 
 
 def test_a_consumer_that_is_5_percent_too_slow_is_found_and_one_with_a_constant_delay_is_not() -> None:
-    slow = list(play(bursts(lambda s: 950 * s, 5), lambda s: 1000 * s, 40 * 60))
+    slow = list(statuses_per_second(bursts(lambda s: 950 * s, 5), lambda s: 1000 * s, 40 * 60))
     assert slow[-1][1] is LagStatus.FALLING_BEHIND
-    delayed = {status for _, status in play(lambda s: 1000 * (s - 45), lambda s: 1000 * s, 40 * 60, from_s=100)}
+    delayed = {
+        status for _, status in statuses_per_second(lambda s: 1000 * (s - 45), lambda s: 1000 * s, 40 * 60, from_s=100)
+    }
     assert delayed == {LagStatus.HEALTHY}
 
 
@@ -149,7 +151,7 @@ def test_a_shrinking_lag_is_catching_up_until_it_is_zero() -> None:
     def read(s: int) -> int:
         return 600 * s if s < 600 else min(1000 * s, 360_000 + 2000 * (s - 600))
 
-    found = [status for _, status in play(bursts(read, 5), lambda s: 1000 * s, 40 * 60)]
+    found = [status for _, status in statuses_per_second(bursts(read, 5), lambda s: 1000 * s, 40 * 60)]
     order = [a for a, b in zip(found, [None, *found], strict=False) if a is not b]
     assert order == [LagStatus.HEALTHY, LagStatus.FALLING_BEHIND, LagStatus.CATCHING_UP, LagStatus.HEALTHY]
     assert found.index(LagStatus.CATCHING_UP) < 600 + 180
@@ -159,7 +161,9 @@ def test_a_consumer_that_stops_committing_is_stalled_after_its_own_rhythm() -> N
     """Time until the alarm: after 30 s with a commit every 5 s, after three minutes with one every minute, after five minutes without any commit."""
 
     def stopped_at(stop_s: int, every_s: int) -> int:
-        found = play(lambda s: bursts(lambda x: 1000 * x, every_s)(min(s, stop_s)), lambda s: 1000 * s, 2400)
+        found = statuses_per_second(
+            lambda s: bursts(lambda x: 1000 * x, every_s)(min(s, stop_s)), lambda s: 1000 * s, 2400
+        )
         return next(s for s, status in found if status is LagStatus.STALLED)
 
     assert STALL_MS / 1000 <= stopped_at(600, 5) - 600 <= STALL_MS / 1000 + 5
@@ -173,21 +177,24 @@ def test_one_long_wait_does_not_make_the_next_stall_late() -> None:
     def read(s: int) -> int:
         return s if s < 600 or s >= 1200 else 600
 
-    list(play(lambda s: 1000 * read(s), lambda s: 1000 * s, 1300, track=track))
+    list(statuses_per_second(lambda s: 1000 * read(s), lambda s: 1000 * s, 1300, track=track))
     assert track.stall_limit_ms == STALL_MS
 
 
 def test_low_traffic_is_no_stall() -> None:
     """One record per hour, read five seconds later."""
     found = {
-        status for _, status in play(lambda s: (s - 5) // 3600, lambda s: s // 3600, 5 * 3600, step_s=5, from_s=3600)
+        status
+        for _, status in statuses_per_second(
+            lambda s: (s - 5) // 3600, lambda s: s // 3600, 5 * 3600, step_s=5, from_s=3600
+        )
     }
     assert found == {LagStatus.HEALTHY}
 
 
 def test_one_record_that_stays_is_no_stall() -> None:
     """The last offset is a transaction marker, or the client commits one offset too low."""
-    found = {status for _, status in play(lambda s: 99, lambda s: 100, 2 * 3600, step_s=5)}
+    found = {status for _, status in statuses_per_second(lambda s: 99, lambda s: 100, 2 * 3600, step_s=5)}
     assert found == {LagStatus.HEALTHY}
 
 
@@ -230,7 +237,7 @@ def test_a_group_without_members_has_stopped_only_if_records_are_unread_and_no_c
 
 def test_the_time_until_an_idle_group_counts_as_stopped_begins_with_the_first_unread_record() -> None:
     """One record after an hour without traffic, for a group that had read everything and left: "stopped" came with the next observation."""
-    found = dict(play(lambda s: 10, lambda s: 10 if s < 3600 else 11, 3700, members=False))
+    found = dict(statuses_per_second(lambda s: 10, lambda s: 10 if s < 3600 else 11, 3700, members=False))
     assert (found[3599], found[3600]) == (LagStatus.IDLE, LagStatus.HEALTHY)
     stopped = [s for s, status in found.items() if status is LagStatus.STOPPED]
     assert stopped == list(range(3600 + GONE_MS // 1000, 3700))
@@ -300,14 +307,16 @@ def test_records_deleted_unread_are_counted_once_and_shown_for_minutes() -> None
 
 
 def test_a_restart_of_the_monitor_changes_no_status() -> None:
-    def committed(s: int) -> int:
+    def committed_at(s: int) -> int:
         return bursts(lambda x: 1200 * x, 5)(s)
 
     track = Track()
-    before = list(play(committed, lambda s: 2000 * s, 600, track=track))[-1][1]
+    before = list(statuses_per_second(committed_at, lambda s: 2000 * s, 600, track=track))[-1][1]
     again = track_from_json(track_to_json(track))
     assert (again.rhythm_ms, again.trend_status) == (track.rhythm_ms, LagStatus.FALLING_BEHIND)
-    after = {status for _, status in play(committed, lambda s: 2000 * s, 600, track=again, from_s=615)}
+    after = {
+        status for _, status in statuses_per_second(committed_at, lambda s: 2000 * s, 600, track=again, from_s=615)
+    }
     assert {before} | after == LOST
 
 
@@ -324,16 +333,16 @@ def test_a_large_lag_that_stops_growing_is_not_healthy_again() -> None:
     def read(s: int) -> int:
         return 600 * s if s < 1500 else 900_000 + 1000 * (s - 1500)
 
-    found = [status for _, status in play(bursts(read, 300), lambda s: 1000 * s, 2 * 3600, step_s=5)]
+    found = [status for _, status in statuses_per_second(bursts(read, 300), lambda s: 1000 * s, 2 * 3600, step_s=5)]
     first = found.index(LagStatus.FALLING_BEHIND)
     assert LagStatus.HEALTHY not in found[first:]
 
 
 def test_a_pause_of_the_monitor_is_no_wait_of_the_consumer() -> None:
     track = Track()
-    list(play(lambda s: 600 * s, lambda s: 1000 * s, 600, track=track))
+    list(statuses_per_second(lambda s: 600 * s, lambda s: 1000 * s, 600, track=track))
     waits = list(track.waits)
-    list(play(lambda s: 600 * s, lambda s: 1000 * s, 90, track=track, from_s=800))
+    list(statuses_per_second(lambda s: 600 * s, lambda s: 1000 * s, 90, track=track, from_s=800))
     assert track.longest_wait_ms == max(ms for _, ms in waits)
     assert track.speeds(890_000) == pytest.approx((600, 1000), rel=0.01)
 

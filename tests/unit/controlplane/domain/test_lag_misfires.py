@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.domain.lag import GONE_MS, STALL_UNKNOWN_MS, LagSample, LagStatus, Track, lag_records
 from controlplane.domain.log_ends import LogEndHistory
-from tests.unit.controlplane.domain.test_lag import bursts, play
+from tests.unit.controlplane.domain.test_lag import bursts, statuses_per_second
 
 HOUR_S = 3600
 GOOD = {LagStatus.HEALTHY, LagStatus.IDLE}
@@ -20,19 +20,21 @@ def test_burrow_94_123_140_a_consumer_that_has_read_all_is_not_stopped_without_t
     """Records arrive for 40 s, or for half an hour as in issue 140. Then no record arrives for a day, which is longer than any window of commits."""
     end = 9
 
-    def written(s: int) -> int:
+    def log_end_at(s: int) -> int:
         return min(end, s * end // traffic_s)
 
     def read(s: int) -> int:
-        return end if s >= traffic_s + every_s else bursts(written, every_s)(s)
+        return end if s >= traffic_s + every_s else bursts(log_end_at, every_s)(s)
 
-    found = play(read, written, 24 * HOUR_S, step_s=5)
+    found = statuses_per_second(read, log_end_at, 24 * HOUR_S, step_s=5)
     assert {status for _, status in found} <= GOOD
 
 
 def test_burrow_171_the_last_of_two_quick_commits_counts() -> None:
     """Two records, each committed immediately. Only the second commit reaches the end: a monitor that drops it reports a lag of one permanently."""
-    found = list(play(lambda s: 0 if s < 10 else 1 if s < 11 else 2, lambda s: 0 if s < 9 else 2, 4 * HOUR_S))
+    found = list(
+        statuses_per_second(lambda s: 0 if s < 10 else 1 if s < 11 else 2, lambda s: 0 if s < 9 else 2, 4 * HOUR_S)
+    )
     assert {status for s, status in found} <= GOOD
     assert lag_records(2, 2) == 0
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from controlplane.domain.log_ends import HISTORY_MAX, STORED_MAX, LogEndHistory, RecordAge
 
 
-def ends(*seen: tuple[int, int]) -> LogEndHistory:
+def log_end_history(*seen: tuple[int, int]) -> LogEndHistory:
     out = LogEndHistory()
     for at, end in seen:
         out.add(at, end)
@@ -14,23 +14,23 @@ def ends(*seen: tuple[int, int]) -> LogEndHistory:
 
 
 def test_time_lag_of_a_stopped_consumer_grows_without_new_records() -> None:
-    seen = ends((0, 100), (1_000, 200), (2_000, 200), (60_000, 200))
+    seen = log_end_history((0, 100), (1_000, 200), (2_000, 200), (60_000, 200))
     assert seen.age(200, 61_000) == RecordAge(0)
     assert seen.age(150, 61_000) == RecordAge(60_500)
     assert seen.age(100, 61_000) == RecordAge(61_000)
 
 
 def test_time_lag_beyond_the_first_observation_is_a_lower_bound() -> None:
-    assert ends((0, 100), (1_000, 200)).age(50, 42_000) == RecordAge(42_000, at_least=True)
+    assert log_end_history((0, 100), (1_000, 200)).age(50, 42_000) == RecordAge(42_000, at_least=True)
     assert LogEndHistory().age(5, 0) is None
 
 
 def test_a_recreated_topic_has_no_earlier_observations() -> None:
-    assert ends((0, 1000), (1000, 5)).age(0, 2000) == RecordAge(1000, at_least=True)
+    assert log_end_history((0, 1000), (1000, 5)).age(0, 2000) == RecordAge(1000, at_least=True)
 
 
 def test_history_is_bounded_and_keeps_its_oldest_observation() -> None:
-    seen = ends(*((i * 1000, i * 10) for i in range(10 * HISTORY_MAX)))
+    seen = log_end_history(*((i * 1000, i * 10) for i in range(10 * HISTORY_MAX)))
     assert len(seen.ats) == len(seen.ends) <= HISTORY_MAX
     assert seen.ats[0] == 0
     found = seen.age(5 * HISTORY_MAX * 10, 10 * HISTORY_MAX * 1000)
@@ -38,7 +38,7 @@ def test_history_is_bounded_and_keeps_its_oldest_observation() -> None:
 
 
 def test_a_clock_set_back_adds_no_observation() -> None:
-    assert ends((5_000, 10), (4_000, 20)).ats == [5_000]
+    assert log_end_history((5_000, 10), (4_000, 20)).ats == [5_000]
 
 
 def test_a_restart_changes_no_lag_by_more_than_two_seconds() -> None:
@@ -73,6 +73,6 @@ def test_time_lag_of_a_stopped_group_never_decreases(growth: list[int]) -> None:
 
 
 def test_the_rate_is_averaged_over_the_window() -> None:
-    seen = ends(*((s * 1000, 100 * s if s < 60 else 6000 + 10 * (s - 60)) for s in range(121)))
+    seen = log_end_history(*((s * 1000, 100 * s if s < 60 else 6000 + 10 * (s - 60)) for s in range(121)))
     assert seen.rate(120_000, 30_000) == 10.0
-    assert ends((0, 5)).rate(0, 30_000) is None
+    assert log_end_history((0, 5)).rate(0, 30_000) is None

@@ -29,7 +29,7 @@ def renderer(*rules: MaskRule, topic: str = "payments.eu", wanted: Format = Form
     return RecordRenderer(topic, rules, key_format=wanted, value_format=wanted)
 
 
-def encoded(text: str) -> set[str]:
+def text_encodings(text: str) -> set[str]:
     import base64
 
     data = text.encode()
@@ -54,7 +54,7 @@ def encoded(text: str) -> set[str]:
 )
 def test_a_masked_value_is_in_no_format(data: bytes, wanted: Format) -> None:
     shown = renderer(CARD, wanted=wanted).value(data)
-    assert shown.text is not None and not any(form in shown.text for form in encoded(SECRET)), shown
+    assert shown.text is not None and not any(form in shown.text for form in text_encodings(SECRET)), shown
     assert SECRET not in shown.note and shown.size == len(data)
 
 
@@ -108,7 +108,7 @@ def test_headers_are_masked_by_name_without_case() -> None:
         ("$.a.b", {"a": None}, {"a": None}),
     ],
 )
-def test_paths(path: str, before: Any, after: Any) -> None:
+def test_a_path_is_applied(path: str, before: Any, after: Any) -> None:
     assert apply_path(before, parse_path(path)) == after
 
 

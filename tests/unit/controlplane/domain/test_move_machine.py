@@ -61,14 +61,16 @@ class MoveMachine(RuleBasedStateMachine):
             )
             part = PartView(i, f"p-{i}", "waiting", before, after, after, 0, None, None, None, None)
             self.parts[i] = (
-                replace(part, desired_replicas=with_old_replicas(before, after)) if self.waits(part) else part
+                replace(part, desired_replicas=with_old_replicas(before, after))
+                if self.is_compared_first(part)
+                else part
             )
 
     def broker_epoch(self, broker: int) -> int | None:
         return broker if broker in self.alive else None
 
-    def seen(self) -> dict[int, PartView]:
-        return {i: replace(p, observed=observed(self.cluster[i], self.starts[i])) for i, p in self.parts.items()}
+    def observed_parts(self) -> dict[int, PartView]:
+        return {i: replace(p, observed=observed_part(self.cluster[i], self.starts[i])) for i, p in self.parts.items()}
 
     def apply(self, steps: list[PartStep] | tuple[PartStep, ...]) -> None:
         for step in steps:
@@ -81,7 +83,7 @@ class MoveMachine(RuleBasedStateMachine):
         self.now += seconds
         view = MoveSnapshot(
             self.state,
-            tuple(self.seen().values()),
+            tuple(self.observed_parts().values()),
             AT_A_TIME,
             frozenset(self.alive),
             PER_BROKER,
@@ -202,7 +204,7 @@ class MoveMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.state in ("running", "paused", "verifying"))
     @rule()
     def cancel(self) -> None:
-        views = list(self.seen().values())
+        views = list(self.observed_parts().values())
         if move_revert.cancel_problem(views, frozenset(self.alive)) is None:
             self.state = "cancelling"
             self.apply(move_revert.cancel_steps(views))
@@ -210,12 +212,12 @@ class MoveMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.state not in ("rolling_back", "rolled_back"))
     @rule()
     def roll_back(self) -> None:
-        views = list(self.seen().values())
+        views = list(self.observed_parts().values())
         if move_revert.cancel_problem(views, frozenset(self.alive)) is None and len(self.alive) == len(BROKERS):
             self.state = "rolling_back"
             self.apply(move_revert.roll_back_steps(views))
 
-    def waits(self, part: PartView) -> bool:
+    def is_compared_first(self, part: PartView) -> bool:
         """Whether old replicas may be removed only after a comparison."""
         return (
             self.besides
@@ -263,7 +265,7 @@ class MoveMachine(RuleBasedStateMachine):
         assert self.state not in WORKING, f"does not end: {self.state}, {self.parts}, {self.cluster}"
         for i, p in self.parts.items():
             if p.state == "done":
-                assert p.compared or not self.waits(p), f"not compared: {p}"
+                assert p.compared or not self.is_compared_first(p), f"not compared: {p}"
                 assert self.cluster[i].replicas == p.replicas_to
             elif p.state in ("reverted", "skipped"):
                 assert self.cluster[i].replicas == p.replicas_from
@@ -274,7 +276,7 @@ class MoveMachine(RuleBasedStateMachine):
             assert all(self.cluster[i].replicas == p.replicas_from for i, p in self.parts.items())
 
 
-class MovingTails(MoveMachine):
+class TailMoveMachine(MoveMachine):
     """The same without old data: leaders report where new replicas start, sometimes again; retention passes; operators delete records."""
 
     mode = "tail"
@@ -293,7 +295,7 @@ class MovingTails(MoveMachine):
     @precondition(lambda self: self.state in ("running", "paused"))
     @rule()
     def the_operator_cuts(self) -> None:
-        views = list(self.seen().values())
+        views = list(self.observed_parts().values())
         if tail_move.deletion_problem(views) is None:
             self.apply(tail_move.deletion_steps(views))
 
@@ -321,7 +323,7 @@ class MovingTails(MoveMachine):
             assert not state.observers, f"an observer remains after the end: {state}, {self.parts[i]}"
 
 
-class MovingEarly(MovingTails):
+class EarlyMoveMachine(TailMoveMachine):
     """Retention does not pass: old records stay on their replicas."""
 
     early = True
@@ -353,7 +355,7 @@ class MovingEarly(MovingTails):
                 assert not state.history_replicas, f"all have everything: {state}, {p}"
 
 
-def observed(state: PartitionState, start: int) -> ObservedPart:
+def observed_part(state: PartitionState, start: int) -> ObservedPart:
     leader = None if state.leader == NO_LEADER else state.leader
     return ObservedPart(
         state.replicas,
@@ -372,9 +374,9 @@ def observed(state: PartitionState, start: int) -> ObservedPart:
     )
 
 
-TestMovingTails = MovingTails.TestCase
+TestMovingTails = TailMoveMachine.TestCase
 TestMovingTails.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestMoving = MoveMachine.TestCase
 TestMoving.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-TestMovingEarly = MovingEarly.TestCase
+TestMovingEarly = EarlyMoveMachine.TestCase
 TestMovingEarly.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

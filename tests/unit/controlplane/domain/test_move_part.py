@@ -10,20 +10,20 @@ from controlplane.domain.move_types import (
     ORDER_UNAPPLIED_SECONDS,
     PartView,
 )
-from tests.unit.controlplane.domain.test_move import copying, move, part, seen
+from tests.unit.controlplane.domain.test_move import copying, move, observed_part, part_view
 
 
 def test_an_observation_older_than_a_clients_cancellation_rejects_nothing() -> None:
     """The controller binds a client's request to its own metadata, which may be newer than the rows that the worker reads."""
-    sent_back = part(
+    sent_back = part_view(
         state="submitted",
         desired_replicas=(1, 2),
-        observed=seen((1, 2), generation=7),
+        observed=observed_part((1, 2), generation=7),
         read_generation=8,
         submitted_at=100.0,
     )
     assert not next_steps(move(sent_back), now=100.2).parts
-    caught_up = replace(sent_back, observed=seen((1, 2), generation=9))
+    caught_up = replace(sent_back, observed=observed_part((1, 2), generation=9))
     assert next_steps(move(caught_up), now=101).parts[0].state == "copying"
     assert next_steps(move(sent_back), now=161).parts[0].state == "rejected", (
         "the numbers of the metadata log began again"
@@ -31,32 +31,34 @@ def test_an_observation_older_than_a_clients_cancellation_rejects_nothing() -> N
 
 
 def test_a_foreign_reassignment_during_the_copy_is_not_reverted() -> None:
-    steps = next_steps(move(part(state="copying", observed=seen((1, 3), generation=9))), now=0)
+    steps = next_steps(move(part_view(state="copying", observed=observed_part((1, 3), generation=9))), now=0)
     assert steps.parts[0].state == "rejected"
 
 
 def test_a_partition_is_done_when_exactly_the_target_replicas_are_in_sync() -> None:
     assert (
-        next_steps(move(part(state="copying", observed=seen((2, 3), isr=(2,), generation=9))), 0).parts[0].state
+        next_steps(move(part_view(state="copying", observed=observed_part((2, 3), isr=(2,), generation=9))), 0)
+        .parts[0]
+        .state
         == "verifying"
     )
-    done = next_steps(move(part(state="verifying", observed=seen((2, 3), generation=9))), 0)
+    done = next_steps(move(part_view(state="verifying", observed=observed_part((2, 3), generation=9))), 0)
     assert done.parts[0].state == "done"
     assert done.state == "done"
 
 
 def test_the_same_replicas_in_another_order_are_not_done() -> None:
-    steps = next_steps(move(part(state="copying", observed=seen((3, 2), generation=9))), now=0)
+    steps = next_steps(move(part_view(state="copying", observed=observed_part((3, 2), generation=9))), now=0)
     assert steps.parts[0].state == "rejected"
 
 
 def test_progress_counts_bytes_of_new_replicas_only() -> None:
-    steps = next_steps(move(part(state="copying", observed=copying(sizes={2: 100, 1: 100, 3: 40}))), now=0)
+    steps = next_steps(move(part_view(state="copying", observed=copying(sizes={2: 100, 1: 100, 3: 40}))), now=0)
     assert (steps.parts[0].bytes_done, steps.parts[0].bytes_total, steps.parts[0].progressed) == (40, 100, True)
 
 
 def test_a_copy_without_progress_has_a_cause() -> None:
-    stuck = part(
+    stuck = part_view(
         state="copying", observed=copying(sizes={2: 100, 3: 40}), bytes_done=40, bytes_total=100, progress_at=0.0
     )
     assert not next_steps(move(stuck), now=NO_PROGRESS_SECONDS - 1).parts
@@ -80,7 +82,7 @@ def test_a_copy_without_progress_has_a_cause() -> None:
 
 
 def test_an_order_without_a_controller_is_reported_once() -> None:
-    waiting = part(state="submitted", submitted_at=0.0)
+    waiting = part_view(state="submitted", submitted_at=0.0)
     gone = replace(move(waiting), alive=frozenset({1, 2}))
     assert next_steps(gone, now=ORDER_UNAPPLIED_SECONDS + 1).parts[0].cause == "target_down"
     assert not next_steps(move(waiting), now=ORDER_UNAPPLIED_SECONDS - 1).parts
@@ -90,6 +92,6 @@ def test_an_order_without_a_controller_is_reported_once() -> None:
 
 
 def test_a_second_poll_of_the_same_state_reports_nothing() -> None:
-    first = part(state="copying", observed=copying(sizes={2: 100, 3: 40}))
+    first = part_view(state="copying", observed=copying(sizes={2: 100, 3: 40}))
     steps = next_steps(move(first), now=0)
     assert not next_steps(move(apply_step(first, steps.parts[0], 0)), now=1).parts

@@ -38,7 +38,7 @@ def unknown_age(key: Key, offset: int) -> RecordAge | None:
     return None
 
 
-def one(
+def partition_reset(
     spec: ResetSpec,
     now: int | None = 50,
     log: tuple[int, int] | None = (10, 100),
@@ -78,35 +78,35 @@ def one(
     ],
 )
 def test_the_new_offset(spec: ResetSpec, more: dict[str, Any], after: int, limited: LimitedBy) -> None:
-    row = one(spec, **more)
+    row = partition_reset(spec, **more)
     assert (row.after, row.limited, row.problem) == (CommittedOffset(after), limited, None)
 
 
 def test_an_equal_offset_keeps_epoch_and_metadata_and_changes_nothing() -> None:
-    row = one(ResetSpec(ResetTarget.OFFSET, offset=50))
+    row = partition_reset(ResetSpec(ResetTarget.OFFSET, offset=50))
     assert row.after == CommittedOffset(50, 3, "m") and not row.changes
 
 
 def test_replayed_skipped_and_overtaken() -> None:
-    back = one(ResetSpec(ResetTarget.EARLIEST))
+    back = partition_reset(ResetSpec(ResetTarget.EARLIEST))
     assert (back.replayed, back.skipped, back.lost, back.overtaken) == (40, 0, 0, False)
-    forward = one(ResetSpec(ResetTarget.LATEST))
+    forward = partition_reset(ResetSpec(ResetTarget.LATEST))
     assert (forward.replayed, forward.skipped) == (0, 50)
-    late = one(ResetSpec(ResetTarget.LATEST), now=4)
+    late = partition_reset(ResetSpec(ResetTarget.LATEST), now=4)
     assert (late.replayed, late.skipped, late.lost, late.overtaken) == (0, 90, 6, True)
-    truncated = one(ResetSpec(ResetTarget.EARLIEST), now=130)  # an unclean election lost records
+    truncated = partition_reset(ResetSpec(ResetTarget.EARLIEST), now=130)  # an unclean election lost records
     assert (truncated.replayed, truncated.skipped) == (90, 0)
-    first = one(ResetSpec(ResetTarget.EARLIEST), now=None)
+    first = partition_reset(ResetSpec(ResetTarget.EARLIEST), now=None)
     assert (first.replayed, first.skipped, first.changes) == (None, None, True)
 
 
 def test_the_time_between_the_offsets_is_a_lower_bound_where_history_ends() -> None:
     ages = {10: RecordAge(9_000, at_least=True), 50: RecordAge(4_000), 100: RecordAge(0)}
-    assert one(ResetSpec(ResetTarget.LATEST), age=lambda k, o: ages[o]).span_ms == 4_000
-    back = one(ResetSpec(ResetTarget.EARLIEST), age=lambda k, o: ages[o])
+    assert partition_reset(ResetSpec(ResetTarget.LATEST), age=lambda k, o: ages[o]).span_ms == 4_000
+    back = partition_reset(ResetSpec(ResetTarget.EARLIEST), age=lambda k, o: ages[o])
     assert (back.span_ms, back.span_at_least) == (5_000, True)
     ages[50] = RecordAge(9_000, at_least=True)  # both are older than the history, so the time between them is unknown
-    assert one(ResetSpec(ResetTarget.EARLIEST), age=lambda k, o: ages[o]).span_ms is None
+    assert partition_reset(ResetSpec(ResetTarget.EARLIEST), age=lambda k, o: ages[o]).span_ms is None
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_time_between_the_offsets_is_a_lower_bound_where_history_ends() -> N
 def test_a_partition_with_a_problem_is_not_changed(
     spec: ResetSpec, options: dict[str, Any], problem: RowProblem
 ) -> None:
-    row = one(spec, **options)
+    row = partition_reset(spec, **options)
     assert row.problem is problem and not row.changes and row.after == row.now
 
 
@@ -139,13 +139,13 @@ def test_a_deletion_needs_no_topic() -> None:
 
 def test_an_undo_restores_exactly_and_is_not_limited() -> None:
     saved = CommittedOffset(4, 2, "old")
-    row = one(ResetSpec(ResetTarget.UNDO, undone=1), saved={A: saved})
+    row = partition_reset(ResetSpec(ResetTarget.UNDO, undone=1), saved={A: saved})
     assert row.after == saved and row.limited is LimitedBy.NO
-    gone = one(ResetSpec(ResetTarget.UNDO, undone=1), saved={A: None})
+    gone = partition_reset(ResetSpec(ResetTarget.UNDO, undone=1), saved={A: None})
     assert gone.after is None and gone.changes
 
 
-def test_selection() -> None:
+def test_partitions_are_selected() -> None:
     leaders, committed = [A, B, C], [A, C]
     assert core.select_partitions(ResetSpec(ResetTarget.EARLIEST), committed, leaders) == [A, C]
     assert core.select_partitions(ResetSpec(ResetTarget.EARLIEST, topics=("a",)), committed, leaders) == [A, B]
@@ -192,8 +192,8 @@ def test_a_missing_or_invalid_value_is_rejected_with_its_field(spec: ResetSpec, 
 
 
 def test_differences_since_the_preview_and_after_the_write() -> None:
-    row = one(ResetSpec(ResetTarget.EARLIEST))
-    same = one(ResetSpec(ResetTarget.OFFSET, offset=50))
+    row = partition_reset(ResetSpec(ResetTarget.EARLIEST))
+    same = partition_reset(ResetSpec(ResetTarget.OFFSET, offset=50))
     now, after = CommittedOffset(50, 3, "m"), CommittedOffset(10)
     assert core.differences([row], {A: now}) == [] and core.not_applied([row], {A: after}) == []
     for found in (CommittedOffset(50, 4, "m"), CommittedOffset(50, 3, "n"), None):
@@ -204,7 +204,7 @@ def test_differences_since_the_preview_and_after_the_write() -> None:
 
 
 def test_an_offset_that_left_the_log_is_found() -> None:
-    row = one(ResetSpec(ResetTarget.EARLIEST))
+    row = partition_reset(ResetSpec(ResetTarget.EARLIEST))
     assert core.rows_outside_log([row], {A: LogRange(10, 100)}) == []
     assert core.rows_outside_log([row], {A: LogRange(11, 100)}) == [row]
     assert core.rows_outside_log([row], {}) == []

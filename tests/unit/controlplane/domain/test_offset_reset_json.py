@@ -34,14 +34,14 @@ DIFFERENCES = (ReportedDifference("orders", 0, 50, 60), ReportedDifference("orde
 ERRORS = {("a-b", 10): ErrorCode.OFFSET_METADATA_TOO_LARGE, ("a-b", 9): ErrorCode.GROUP_ID_NOT_FOUND}
 
 
-def stored(value: Any) -> Any:
+def json_round_trip(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
 def test_a_stored_reset_reads_back() -> None:
-    assert rows_from_json(stored(rows_to_json(ROWS))) == ROWS
-    assert differences_from_json(stored(differences_to_json(DIFFERENCES))) == DIFFERENCES
-    assert errors_from_json(stored(errors_to_json(ERRORS))) == ERRORS
+    assert rows_from_json(json_round_trip(rows_to_json(ROWS))) == ROWS
+    assert differences_from_json(json_round_trip(differences_to_json(DIFFERENCES))) == DIFFERENCES
+    assert errors_from_json(json_round_trip(errors_to_json(ERRORS))) == ERRORS
 
 
 def test_stored_forms_are_short_and_readable() -> None:

@@ -32,7 +32,7 @@ OVERVIEW: dict[str, Any] = {
 }
 
 
-def test_an_entry() -> None:
+def test_a_console_is_parsed() -> None:
     (found,) = parse_consoles([ENTRY], COLOURS, FOLDER)
     assert (found.name, found.url, found.colour, found.token) == (
         "production",

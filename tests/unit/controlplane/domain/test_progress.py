@@ -12,34 +12,34 @@ from controlplane.domain import progress
 from controlplane.domain.progress import Sample
 
 
-def steady(rate: int, whole: int, until: int, grows: int = 0, every: int = 3) -> tuple[Sample, ...]:
+def steady_samples(rate: int, whole: int, until: int, grows: int = 0, every: int = 3) -> tuple[Sample, ...]:
     """A copy of `whole` bytes at `rate` bytes/s of a log that grows by `grows` bytes/s."""
     return tuple(Sample(float(t), whole + grows * t - rate * t, rate * t) for t in range(0, until + 1, every))
 
 
 def test_the_speed_covers_the_last_seconds_and_becomes_zero_without_progress() -> None:
-    copy = steady(1_000, 10**6, 60)
+    copy = steady_samples(1_000, 10**6, 60)
     assert progress.speed(copy, 60.0) == pytest.approx(1_000)
     assert progress.speed(copy, 300.0) == pytest.approx(0, abs=20)
     assert progress.speed(copy[:1], 0.0) is None
 
 
 def test_a_growth_rate_needs_seconds_of_samples() -> None:
-    assert progress.growth(steady(1_000, 10**6, 9, grows=300), 9.0) is None
-    assert progress.growth(steady(1_000, 10**6, 12, grows=300), 12.0) == pytest.approx(300)
+    assert progress.growth(steady_samples(1_000, 10**6, 9, grows=300), 9.0) is None
+    assert progress.growth(steady_samples(1_000, 10**6, 12, grows=300), 12.0) == pytest.approx(300)
 
 
 def test_a_copy_slower_than_the_incoming_data_is_reported_after_a_delay() -> None:
-    losing = steady(1_000, 10**6, 60, grows=1_500)
+    losing = steady_samples(1_000, 10**6, 60, grows=1_500)
     assert progress.production_surplus(losing[:10], 27.0) is None
     assert progress.production_surplus(losing, 60.0) == pytest.approx(1_500)
-    assert progress.production_surplus(steady(1_000, 10**6, 60, grows=900), 60.0) is None
+    assert progress.production_surplus(steady_samples(1_000, 10**6, 60, grows=900), 60.0) is None
     # A part that copies nothing has another cause.
-    assert progress.production_surplus(steady(0, 10**6, 60, grows=900), 60.0) is None
+    assert progress.production_surplus(steady_samples(0, 10**6, 60, grows=900), 60.0) is None
 
 
 def test_the_eta_range_of_a_steady_copy_contains_the_end() -> None:
-    copy = steady(1_000, 300_000, 60)
+    copy = steady_samples(1_000, 300_000, 60)
     soonest, latest = progress.ends_in(copy, 60.0) or (0, 0)
     assert soonest < 240 < latest < 3 * 240
 
@@ -60,7 +60,7 @@ def test_no_eta_before_ten_seconds_of_real_copying() -> None:
 
 
 def test_the_eta_is_not_before_the_end_that_the_throttle_allows() -> None:
-    copy = steady(1_000_000, 300_000_000, 60)
+    copy = steady_samples(1_000_000, 300_000_000, 60)
     free = progress.ends_in(copy, 60.0)
     held = progress.ends_in(copy, 60.0, throttle=100_000, busiest=240_000_000)
     assert free is not None and free[0] < 240
@@ -68,8 +68,8 @@ def test_the_eta_is_not_before_the_end_that_the_throttle_allows() -> None:
 
 
 def test_a_copy_without_progress_or_with_one_sample_has_no_eta() -> None:
-    assert progress.ends_in(steady(1_000, 10**6, 60, grows=1_500), 60.0) is None
-    assert progress.ends_in(steady(1_000, 10**6, 0), 0.0) is None
+    assert progress.ends_in(steady_samples(1_000, 10**6, 60, grows=1_500), 60.0) is None
+    assert progress.ends_in(steady_samples(1_000, 10**6, 0), 0.0) is None
     assert progress.ends_in((), 0.0) is None
 
 
@@ -122,7 +122,7 @@ def test_the_needed_rate_is_that_of_the_busiest_broker_with_headroom() -> None:
 
 
 def test_the_rate_after_late_reports_is_the_average_of_the_whole_time() -> None:
-    steady_copy = steady(3_000_000, 10**9, 30)
+    steady_copy = steady_samples(3_000_000, 10**9, 30)
     assert progress.sample_rates(steady_copy) == [None, *[3_000_000.0] * 10]
     late = [Sample(float(t), 0, 0 if t < 27 else 3_000_000 * t) for t in range(0, 34, 3)]
     rates = progress.sample_rates(late)

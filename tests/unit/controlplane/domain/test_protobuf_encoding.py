@@ -31,14 +31,14 @@ class SingleSchemaRegistry:
         return ORDER
 
 
-def again(value: Any, message_name: str = "") -> Any:
+def encode_and_decode(value: Any, message_name: str = "") -> Any:
     data = header(3) + encode_protobuf(ORDER, json.dumps(value), message_name)
     return decode_with_schema(data, SingleSchemaRegistry(), SchemaType.PROTOBUF)[1]
 
 
 def test_a_message_of_every_kind_of_field() -> None:
-    assert again(VALUE) == VALUE
-    assert again({"createdAt": None, "id": 7}) == {"id": "7"}
+    assert encode_and_decode(VALUE) == VALUE
+    assert encode_and_decode({"createdAt": None, "id": 7}) == {"id": "7"}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_message_type_is_chosen_by_name(name: str, indexes: bytes) -> None:
 
 
 def test_a_nested_type_is_read_again() -> None:
-    assert again({"x": 4}, "Other.Inner") == {"x": 4}
+    assert encode_and_decode({"x": 4}, "Other.Inner") == {"x": 4}
 
 
 def test_an_unknown_message_type_is_rejected_with_the_known_ones() -> None:

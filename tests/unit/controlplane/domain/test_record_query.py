@@ -73,7 +73,7 @@ def test_a_token_of_another_query_is_rejected() -> None:
             ResumePoint.of_token(POINT.token(QUERY), other)
 
 
-def packed(text: str) -> str:
+def pack_text(text: str) -> str:
     return base64.urlsafe_b64encode(zlib.compress(text.encode())).decode()
 
 
@@ -83,15 +83,15 @@ def packed(text: str) -> str:
         "x",
         "é",
         "A" * (TOKEN_CHARS_MAX + 1),
-        packed("[]"),
-        packed("{}"),
-        packed("[" * 30_000),
-        packed(" " * 10_000_000),
-        packed(f'["{QUERY.digest()}",0,0,0,0,[]]'),
-        packed(f'["{QUERY.digest()}",0,0,0,0,[[0,5,4,5]]]'),
-        packed(f'["{QUERY.digest()}",0,0,0,0,[[0,0,9,"5"]]]'),
-        packed(f'["{QUERY.digest()}",0,0,0,0,[[0,0,1e300,5]]]'),
-        packed(f'["{QUERY.digest()}",-1,0,0,0,[[0,0,9,5]]]'),
+        pack_text("[]"),
+        pack_text("{}"),
+        pack_text("[" * 30_000),
+        pack_text(" " * 10_000_000),
+        pack_text(f'["{QUERY.digest()}",0,0,0,0,[]]'),
+        pack_text(f'["{QUERY.digest()}",0,0,0,0,[[0,5,4,5]]]'),
+        pack_text(f'["{QUERY.digest()}",0,0,0,0,[[0,0,9,"5"]]]'),
+        pack_text(f'["{QUERY.digest()}",0,0,0,0,[[0,0,1e300,5]]]'),
+        pack_text(f'["{QUERY.digest()}",-1,0,0,0,[[0,0,9,5]]]'),
     ],
     ids=range(12),
 )

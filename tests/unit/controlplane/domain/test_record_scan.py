@@ -63,7 +63,7 @@ def ranges(logs: Logs, *, backward: bool = False) -> list[ScanRange]:
     return [ScanRange(p, 0, end, end if backward else 0) for p, end in ends.items()]
 
 
-def scanned(
+def run_scan(
     logs: Logs, budget: ScanBudget = WIDE, matcher: Matcher | None = None, *, backward: bool = False, step: int = 3
 ) -> Scan:
     scan = Scan(ranges(logs, backward=backward), budget, matcher, backward=backward)
@@ -71,11 +71,11 @@ def scanned(
     return scan
 
 
-def places(scan: Scan) -> list[tuple[int, int]]:
+def partitions_and_offsets(scan: Scan) -> list[tuple[int, int]]:
     return [(p, r.offset) for p, r in scan.found]
 
 
-def merged(logs: Logs, *, backward: bool = False) -> list[tuple[int, int]]:
+def merge_logs(logs: Logs, *, backward: bool = False) -> list[tuple[int, int]]:
     """The expected order, by a merge of whole logs."""
     sign = -1 if backward else 1
     rows = [
@@ -101,8 +101,8 @@ def random_logs(seed: int) -> Logs:
 @given(st.integers(0, 10**6), st.booleans(), st.integers(1, 9))
 def test_every_record_is_found_in_the_order_of_the_merge(seed: int, backward: bool, step: int) -> None:
     logs = random_logs(seed)
-    scan = scanned(logs, backward=backward, step=step)
-    assert places(scan) == merged(logs, backward=backward)
+    scan = run_scan(logs, backward=backward, step=step)
+    assert partitions_and_offsets(scan) == merge_logs(logs, backward=backward)
     assert scan.scanned == sum(map(len, logs.values())) and scan.complete
 
 
@@ -113,39 +113,39 @@ def test_pages_together_are_the_whole_read(seed: int, backward: bool, limit: int
     for _ in range(10_000):
         scan = Scan(at, ScanBudget(limit, 10**9, size, 10**12), lambda r: r.offset % 3 != 1, backward=backward)
         run(scan, LogReader(logs), lambda: 0.0)
-        found += places(scan)
+        found += partitions_and_offsets(scan)
         at = scan.ranges
         if scan.stopped is StopReason.END:
             break
-    assert found == [(p, o) for p, o in merged(logs, backward=backward) if o % 3 != 1]
+    assert found == [(p, o) for p, o in merge_logs(logs, backward=backward) if o % 3 != 1]
 
 
 def test_the_newest_records_are_found_without_a_scan_of_the_whole_log() -> None:
     logs = {p: [record(o, 10 * o + p) for o in range(100_000)] for p in range(3)}
-    scan = scanned(logs, ScanBudget(20, 10**9, 10**12, 10**12), backward=True, step=10_000)
-    assert places(scan) == merged({p: log[-20:] for p, log in logs.items()}, backward=True)[:20]
+    scan = run_scan(logs, ScanBudget(20, 10**9, 10**12, 10**12), backward=True, step=10_000)
+    assert partitions_and_offsets(scan) == merge_logs({p: log[-20:] for p, log in logs.items()}, backward=True)[:20]
     assert scan.stopped is StopReason.LIMIT and scan.scanned == 20
 
 
 def test_the_newest_matches_are_found_across_partitions_of_different_rates() -> None:
     """Partition 0 is a thousand times faster: its last records are all newer than those of partition 1."""
     logs = {0: [record(o, 900_000 + o) for o in range(5_000)], 1: [record(o, 1_000 * o) for o in range(1_000)]}
-    scan = scanned(
+    scan = run_scan(
         logs, ScanBudget(4, 10**9, 10**12, 10**12), lambda r: r.offset in (100, 950), backward=True, step=1_000
     )
-    assert places(scan) == [(1, 950), (0, 950), (0, 100), (1, 100)]
+    assert partitions_and_offsets(scan) == [(1, 950), (0, 950), (0, 100), (1, 100)]
 
 
 def test_a_limit_that_the_last_record_reaches_is_the_end() -> None:
-    scan = scanned({0: [record(0, 1), record(1, 2)]}, ScanBudget(2, 10**9, 10**12, 10**12))
+    scan = run_scan({0: [record(0, 1), record(1, 2)]}, ScanBudget(2, 10**9, 10**12, 10**12))
     assert scan.stopped is StopReason.END and scan.complete
 
 
 def test_budgets_stop_a_scan_with_their_reason() -> None:
     logs = {0: [record(o, o) for o in range(100)], 1: [record(o, o) for o in range(100)]}
-    assert scanned(logs, ScanBudget(5, 10**9, 10**12, 10**12)).stopped is StopReason.LIMIT
-    assert scanned(logs, ScanBudget(10**9, 10**9, 100, 10**12)).stopped is StopReason.BYTES
-    assert scanned(logs, ScanBudget(10**9, 10**9, 10**12, 1_000)).stopped is StopReason.RESPONSE_BYTES
+    assert run_scan(logs, ScanBudget(5, 10**9, 10**12, 10**12)).stopped is StopReason.LIMIT
+    assert run_scan(logs, ScanBudget(10**9, 10**9, 100, 10**12)).stopped is StopReason.BYTES
+    assert run_scan(logs, ScanBudget(10**9, 10**9, 10**12, 1_000)).stopped is StopReason.RESPONSE_BYTES
     scan, clock = Scan(ranges(logs), ScanBudget(10**9, 2.5, 10**12, 10**12)), count()
     reader = LogReader(logs)
     run(scan, reader, lambda: float(next(clock)))
@@ -168,14 +168,14 @@ def test_a_partition_with_a_problem_does_not_stop_the_others(backward: bool) -> 
 
 
 def test_a_partition_without_progress_has_a_problem() -> None:
-    class Silent:
+    class SilentReader:
         fetches = 0
 
         def fetch(self, fetch_ranges: Mapping[int, FetchRange]) -> dict[int, Chunk]:
             self.fetches += 1
             return {p: Chunk(r.offset) for p, r in fetch_ranges.items()}
 
-    scan, reader = Scan([ScanRange(0, 0, 10, 0)], WIDE), Silent()
+    scan, reader = Scan([ScanRange(0, 0, 10, 0)], WIDE), SilentReader()
     run(scan, reader, lambda: 0.0)
     assert scan.problems == {0: PartitionProblem.NO_PROGRESS} and reader.fetches == FETCHES_WITHOUT_PROGRESS_MAX
 
@@ -186,18 +186,18 @@ def test_records_that_retention_deletes_during_the_read_are_a_gap(backward: bool
     scan, reader = Scan(ranges(logs, backward=backward), WIDE, backward=backward), LogReader(logs, 100)
     reader.log_starts[0] = 990
     run(scan, reader, lambda: 0.0)
-    assert sorted(o for _, o in places(scan)) == list(range(990, 1_000)) and scan.complete
+    assert sorted(o for _, o in partitions_and_offsets(scan)) == list(range(990, 1_000)) and scan.complete
 
 
 def test_a_shorter_log_of_a_new_leader_ends_the_range() -> None:
-    class Shorter(LogReader):
+    class ShorterReader(LogReader):
         def _chunk(self, partition: int, fetch_ranges: FetchRange) -> Chunk:
             found = [r for r in self.logs[partition] if fetch_ranges.offset <= r.offset]
             return Chunk(found[-1].offset + 1 if found else fetch_ranges.offset, found, end=5)
 
     logs = {0: [record(o, o) for o in range(5)]}
     scan = Scan([ScanRange(0, 0, 8, 0)], WIDE)
-    run(scan, Shorter(logs), lambda: 0.0)
+    run(scan, ShorterReader(logs), lambda: 0.0)
     assert len(scan.found) == 5 and scan.complete
 
 
@@ -215,6 +215,6 @@ def test_a_filter_expression_is_compared_in_batches(backward: bool) -> None:
         ranges(logs, backward=backward), WIDE, lambda r: r.offset < 30, expression=OddOffsetsFilter(), backward=backward
     )
     run(scan, LogReader(logs), lambda: 0.0)
-    expected = [(p, o) for p, o in merged(logs, backward=backward) if o < 30 and o % 2]
-    assert places(scan) == expected and scan.scanned == 80 and scan.complete
+    expected = [(p, o) for p, o in merge_logs(logs, backward=backward) if o < 30 and o % 2]
+    assert partitions_and_offsets(scan) == expected and scan.scanned == 80 and scan.complete
     assert [(e.reason, e.records) for e in scan.evaluation_errors.rows()] == [("no such field a", 6)]

@@ -21,7 +21,7 @@ def chunk(first: int, count: int, end: int | None = None) -> Chunk:
     return Chunk(after, records(first, count), 100, end=after if end is None else end)
 
 
-def placed(*partitions: int, at: int = 10) -> RecordTail:
+def placed_tail(*partitions: int, at: int = 10) -> RecordTail:
     tail = RecordTail(partitions)
     tail.place(dict.fromkeys(partitions, at), {})
     return tail
@@ -38,7 +38,7 @@ def test_a_tail_starts_at_the_end_of_each_partition() -> None:
 
 
 def test_new_records_are_shown_newest_first() -> None:
-    tail = placed(0, 1)
+    tail = placed_tail(0, 1)
     tail.add({0: chunk(10, 2), 1: chunk(10, 3)})
     shown = [(p, r.offset) for p, r in tail.take(1.0)]
     assert shown == [(1, 12), (1, 11), (0, 11), (1, 10), (0, 10)]
@@ -54,7 +54,7 @@ def test_records_that_do_not_match_are_scanned_only() -> None:
 
 
 def test_more_than_the_rate_is_dropped_and_counted() -> None:
-    tail = placed(0)
+    tail = placed_tail(0)
     tail.add({0: chunk(10, 200)})
     shown = tail.take(0.0)
     assert len(shown) == ROWS_PER_SECOND_MAX and shown[0][1].offset == 209
@@ -65,7 +65,7 @@ def test_more_than_the_rate_is_dropped_and_counted() -> None:
 
 
 def test_a_pause_counts_the_records_that_it_passes_over_and_does_not_show_them() -> None:
-    tail = placed(0)
+    tail = placed_tail(0)
     tail.pause()
     tail.add({0: chunk(10, 7)})
     assert tail.take(1.0) == []
@@ -80,7 +80,7 @@ def test_a_pause_counts_the_records_that_it_passes_over_and_does_not_show_them()
 
 
 def test_a_tail_that_is_behind_continues_at_the_end() -> None:
-    tail = placed(0)
+    tail = placed_tail(0)
     tail.add({0: chunk(10, 5, end=1_000)})
     assert {p: r.offset for p, r in tail.behind().items()} == {0: 15}
     tail.skip_behind()
@@ -88,7 +88,7 @@ def test_a_tail_that_is_behind_continues_at_the_end() -> None:
 
 
 def test_a_partition_with_a_problem_is_asked_again_and_loses_nothing() -> None:
-    tail = placed(0)
+    tail = placed_tail(0)
     tail.add({0: Chunk(10, problem=PartitionProblem.LEADER_UNREACHABLE)})
     assert tail.problems and tail.ranges()[0].offset == 10
     tail.add({0: chunk(10, 2)})
@@ -96,7 +96,7 @@ def test_a_partition_with_a_problem_is_asked_again_and_loses_nothing() -> None:
 
 
 def test_an_unreadable_batch_is_skipped() -> None:
-    tail = placed(0)
+    tail = placed_tail(0)
     tail.add({0: Chunk(10, problem=PartitionProblem.UNREADABLE)})
     assert tail.partitions_without_offset() == [0] and not tail.ranges()
     tail.place({0: 13}, {})
@@ -104,7 +104,7 @@ def test_an_unreadable_batch_is_skipped() -> None:
 
 
 def test_deleted_records_and_a_shorter_log() -> None:
-    tail = placed(0, 1)
+    tail = placed_tail(0, 1)
     tail.add({0: Chunk(25), 1: Chunk(OFFSET_MAX)})
     assert tail.counts.unread == 15 and tail.ranges()[0].offset == 25
     assert tail.partitions_without_offset() == [1]
@@ -114,7 +114,7 @@ def test_deleted_records_and_a_shorter_log() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 120), st.booleans(), st.floats(0, 3)), max_size=20))
 def test_every_scanned_record_is_shown_dropped_or_passed_over(steps: list[tuple[int, bool, float]]) -> None:
-    tail, at, passed = placed(0, at=0), 0, 0
+    tail, at, passed = placed_tail(0, at=0), 0, 0
     for count, paused, elapsed_s in steps:
         passed += 0 if tail.paused or not paused else tail.counts.passed_over
         if paused:

@@ -42,7 +42,7 @@ PART = PartView(
 MOVE = MoveSnapshot(MoveState.RUNNING, (), 1, frozenset({1, 2, 3}), mode=MoveMode.TAIL)
 
 
-def step(part: PartView, seen: ObservedPart, **move: Any) -> PartStep:
+def next_step(part: PartView, seen: ObservedPart, **move: Any) -> PartStep:
     found = tail_move.advance(part, seen, replace(MOVE, **move), 1_000.0)
     assert found is not None
     return found
@@ -91,39 +91,39 @@ def test_a_waiting_part_orders_its_observers_unless_the_cluster_has_changed() ->
 
 def test_a_bootstrapping_part_follows_when_the_controller_has_named_the_observers() -> None:
     part = replace(PART, state=PartState.BOOTSTRAPPING)
-    taken = step(part, replace(SEEN, generation=9))
+    taken = next_step(part, replace(SEEN, generation=9))
     assert (taken.state, taken.read_generation) == (PartState.CATCHING_UP, 9)
-    assert step(part, replace(SEEN, generation=9, observers=(5,))).state == PartState.REJECTED
+    assert next_step(part, replace(SEEN, generation=9, observers=(5,))).state == PartState.REJECTED
     assert tail_move.advance(part, SEEN, MOVE, 101.0) is None
-    late = step(part, replace(SEEN, observers=()))
+    late = next_step(part, replace(SEEN, observers=()))
     assert (late.state, late.cause) == (PartState.BOOTSTRAPPING, StallCause.CONTROLLER)
 
 
 def test_a_part_in_step_waits_for_retention_and_joins_after_it() -> None:
-    waits = step(PART, SEEN)
+    waits = next_step(PART, SEEN)
     assert waits.state == PartState.READY and "Waiting for retention" in (waits.note or "")
     ready = replace(PART, state=PartState.READY, note=waits.note or "")
     assert tail_move.advance(ready, SEEN, MOVE, 1_000.0) is None, "nothing new"
-    joined = step(ready, replace(SEEN, log_start=500))
+    joined = next_step(ready, replace(SEEN, log_start=500))
     assert (joined.state, joined.submits, joined.hand_over_at) == (PartState.SUBMITTED, True, None)
-    assert step(ready, replace(SEEN, log_start=500), state=MoveState.PAUSED).state == PartState.READY
+    assert next_step(ready, replace(SEEN, log_start=500), state=MoveState.PAUSED).state == PartState.READY
 
 
 def test_an_early_hand_over_joins_at_once_with_its_offset() -> None:
-    joined = step(PART, SEEN, early=True)
+    joined = next_step(PART, SEEN, early=True)
     assert (joined.state, joined.hand_over_at) == (PartState.SUBMITTED, 500)
-    assert step(PART, SEEN, early=True, state=MoveState.PAUSED).state == PartState.READY
+    assert next_step(PART, SEEN, early=True, state=MoveState.PAUSED).state == PartState.READY
 
 
 @pytest.mark.parametrize("move", [{}, {"early": True}, {"overdue": True}])
 def test_a_tiered_part_waits_for_copies_and_then_joins_without_a_hand_over(move: dict[str, Any]) -> None:
     tiered = replace(SEEN, tiered=True)
-    waits = step(PART, tiered, **move)
+    waits = next_step(PART, tiered, **move)
     assert (waits.state, waits.cause) == (PartState.READY, "")
     assert "Waiting for copies to the remote store" in (waits.note or "")
     ready = replace(PART, state=PartState.READY, note=waits.note or "", observed=tiered)
     assert tail_move.advance(ready, replace(tiered, log_start=None), MOVE, 1_000.0) is not None, "unknown, not copied"
-    joined = step(ready, replace(tiered, log_start=500), **move)
+    joined = next_step(ready, replace(tiered, log_start=500), **move)
     assert (joined.state, joined.submits, joined.hand_over_at) == (PartState.SUBMITTED, True, None)
     assert tail_move.deletable([ready]) == [], "the old records are not deleted"
 
@@ -141,25 +141,25 @@ def test_a_tiered_part_waits_for_copies_and_then_joins_without_a_hand_over(move:
 def test_a_part_that_cannot_join_the_isr_has_the_reason_for_its_wait(
     changed: dict[str, Any], cause: str, note: str
 ) -> None:
-    found = step(replace(PART, note="before"), replace(SEEN, **changed))
+    found = next_step(replace(PART, note="before"), replace(SEEN, **changed))
     assert (found.state, found.cause) == (PartState.CATCHING_UP, cause) and note in (found.note or "")
 
 
 def test_a_dead_target_and_a_passed_deadline_need_an_operator() -> None:
-    assert step(PART, SEEN, alive=frozenset({1, 2})).cause == StallCause.TARGET_DOWN
-    late = step(PART, SEEN, overdue=True)
+    assert next_step(PART, SEEN, alive=frozenset({1, 2})).cause == StallCause.TARGET_DOWN
+    late = next_step(PART, SEEN, overdue=True)
     assert (late.state, late.cause) == (PartState.READY, StallCause.DEADLINE_PASSED)
-    assert step(PART, replace(SEEN, log_start_floor=500), overdue=True).cause == "", "the old records were deleted"
+    assert next_step(PART, replace(SEEN, log_start_floor=500), overdue=True).cause == "", "the old records were deleted"
 
 
 def test_a_deletion_is_done_when_the_log_start_floor_is_raised_and_is_dropped_for_another_start() -> None:
     part = replace(PART, state=PartState.TRUNCATING, delete_below=500)
-    done = step(part, replace(SEEN, generation=9, log_start_floor=500))
+    done = next_step(part, replace(SEEN, generation=9, log_start_floor=500))
     assert (done.state, done.read_generation) == (PartState.READY, 9)
     assert tail_move.advance(part, SEEN, MOVE, 101.0) is None
-    moved = step(part, replace(SEEN, tail_start=600))
+    moved = next_step(part, replace(SEEN, tail_start=600))
     assert moved.state == PartState.CATCHING_UP and "now start at 600, not at 500" in (moved.note or "")
-    assert step(part, replace(SEEN, generation=9)).state == PartState.REJECTED
+    assert next_step(part, replace(SEEN, generation=9)).state == PartState.REJECTED
 
 
 READY = replace(PART, state=PartState.READY)

@@ -34,7 +34,7 @@ class CopyModel:
         load = min(0.999, (self.ingest + self.speed.rate) / self.capacity)
         return 1.5 / (1 - load)
 
-    def second(self) -> float:
+    def sample_one_second(self) -> float:
         """One sample. Returns the p99 of that second."""
         before, mean = list(self.counts), self.latency_ms()
         if self.ingest:
@@ -46,7 +46,7 @@ class CopyModel:
         return worst or 0.0
 
     def run(self, seconds: int) -> list[tuple[float, float]]:
-        return [(self.second(), self.speed.rate) for _ in range(seconds)]
+        return [(self.sample_one_second(), self.speed.rate) for _ in range(seconds)]
 
 
 def test_the_throttle_uses_free_bandwidth_and_keeps_the_produce_p99() -> None:
@@ -84,7 +84,7 @@ def test_without_measurements_the_rate_falls_to_the_floor_within_five_seconds() 
     assert rates[-1] == FLOOR and rates[0] > FLOOR, "one response that is late is no blindness"
 
 
-def reported(series: Iterable[float | None], speed: Speed | None = None, cap: float = CAP) -> list[Speed]:
+def resulting_speeds(series: Iterable[float | None], speed: Speed | None = None, cap: float = CAP) -> list[Speed]:
     """The copy rates that result from this producer latency in each second, independent of the copy rate."""
     speed, out = speed or Speed(FLOOR, None, 0.0), []
     for now, worst in enumerate(series):
@@ -98,7 +98,7 @@ BASELINE_KNOWN = Speed(50 * MB, 5.0, 0.0, own_p99=5.0, baseline_seconds=60)
 
 
 def test_the_baseline_excludes_the_effect_of_the_copy() -> None:
-    seen = reported([500.0] * 60, BASELINE_KNOWN)
+    seen = resulting_speeds([500.0] * 60, BASELINE_KNOWN)
     fast = [s for s in seen if s.rate > FLOOR]
     assert len(fast) == 6 and {s.baseline for s in fast} == {5.0}
     assert {s.rate for s in seen[10:]} == {FLOOR}, "nor does it go on beside producers in such trouble, whosever it is"
@@ -107,19 +107,19 @@ def test_the_baseline_excludes_the_effect_of_the_copy() -> None:
 
 def test_a_small_effect_does_not_raise_the_baseline_step_by_step() -> None:
     """Half an hour of 29 ms with a baseline of 5 ms. The rule accepts 29 ms, so a baseline learned from accepted seconds would grow without limit."""
-    seen = reported([29.0] * 1800, BASELINE_KNOWN)
+    seen = resulting_speeds([29.0] * 1800, BASELINE_KNOWN)
     assert (seen[-1].baseline, seen[-1].rate) == (5.0, CAP)
     assert seen[-1].own_p99 == 5.0
 
 
 def test_one_slow_second_keeps_the_rate_and_the_next_halves_it() -> None:
-    rates = [s.rate / MB for s in reported([180.0, 180.0, 180.0, 5.0, 180.0, 5.0], BASELINE_KNOWN)]
+    rates = [s.rate / MB for s in resulting_speeds([180.0, 180.0, 180.0, 5.0, 180.0, 5.0], BASELINE_KNOWN)]
     assert rates == [50, 25, 12.5, 15.625, 15.625, 19.53125]
 
 
 def test_a_few_milliseconds_above_a_small_baseline_are_no_harm() -> None:
-    assert reported([20.0] * 20, BASELINE_KNOWN)[-1].rate == CAP, "four times 5 ms"
-    assert reported([50.0] * 20, BASELINE_KNOWN)[9].rate == FLOOR
+    assert resulting_speeds([20.0] * 20, BASELINE_KNOWN)[-1].rate == CAP, "four times 5 ms"
+    assert resulting_speeds([50.0] * 20, BASELINE_KNOWN)[9].rate == FLOOR
 
 
 NOISES = {
@@ -134,25 +134,25 @@ NOISES = {
 def test_noise_of_a_busy_machine_does_not_slow_a_copy(noise: str, seed: int) -> None:
     """The p99 of each second is independent of the copy. One second of 5 ms above a small baseline once reduced the rate."""
     draw = random.Random(seed)
-    seen = reported([float(draw.choice(NOISES[noise])) for _ in range(180)], cap=50 * MB)
+    seen = resulting_speeds([float(draw.choice(NOISES[noise])) for _ in range(180)], cap=50 * MB)
     assert sum(s.rate for s in seen[30:]) / 150 > 0.5 * 50 * MB
 
 
 def test_a_higher_latency_without_the_copy_becomes_the_baseline_at_the_floor() -> None:
     """Another application has started to write: 60 ms instead of 5 ms at any copy rate."""
-    seen = reported([60.0] * 60, BASELINE_KNOWN)
+    seen = resulting_speeds([60.0] * 60, BASELINE_KNOWN)
     floor = [n for n, s in enumerate(seen) if s.rate == FLOOR]
     assert floor[0] < 8 and len(floor) < 30
     assert seen[-1].rate > 10 * FLOOR
-    again = reported([5.0] * 60, seen[-1])
+    again = resulting_speeds([5.0] * 60, seen[-1])
     assert (again[-1].baseline or 0) < 10, "and forgotten when it is over"
     assert again[-1].own_p99 == seen[-1].own_p99
 
 
 def test_the_baseline_of_new_producers_is_measured_at_the_floor() -> None:
-    idle = reported([None] * 40)
+    idle = resulting_speeds([None] * 40)
     assert idle[-1].rate == CAP
-    busy = reported([90.0, 30.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0], idle[-1])
+    busy = resulting_speeds([90.0, 30.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0], idle[-1])
     assert [s.rate for s in busy[:6]] == [FLOOR] * 6 and busy[7].rate > FLOOR
     assert busy[0].baseline is None, "the copy was at its cap in that second"
 

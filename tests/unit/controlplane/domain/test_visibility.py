@@ -9,7 +9,7 @@ from controlplane.domain.visibility import EVERYTHING, Visibility, subject_visib
 TOPIC, GROUP = RoleResource.TOPIC, RoleResource.GROUP
 
 
-def seen(*names: str, kind: RoleResource = TOPIC, role: AccessRole = AccessRole.OPERATOR) -> Visibility:
+def visibility_of(*names: str, kind: RoleResource = TOPIC, role: AccessRole = AccessRole.OPERATOR) -> Visibility:
     """A name that ends with * is a prefix, and * alone is the literal name for all."""
     prefixed, literal = AclPattern.PREFIXED, AclPattern.LITERAL
     return Visibility(
@@ -22,7 +22,7 @@ def seen(*names: str, kind: RoleResource = TOPIC, role: AccessRole = AccessRole.
 
 def test_every_role_makes_its_resources_visible() -> None:
     for role in AccessRole:
-        team = seen("pay.*", "orders", role=role)
+        team = visibility_of("pay.*", "orders", role=role)
         assert team.sees(TOPIC, "pay.x") and team.sees(TOPIC, "orders")
         assert not team.sees(TOPIC, "orders.x") and not team.sees(TOPIC, "PAY.x") and not team.sees(GROUP, "orders")
     assert not Visibility(()).sees(TOPIC, "orders") and Visibility(()).limited
@@ -30,13 +30,13 @@ def test_every_role_makes_its_resources_visible() -> None:
 
 
 def test_prefixes_that_begin_with_a_shorter_one_are_left_out() -> None:
-    team = seen("pay.*", "pay.eu.*", "p*", "orders*", "x")
+    team = visibility_of("pay.*", "pay.eu.*", "p*", "orders*", "x")
     assert team.prefixes(TOPIC) == {"p", "orders"} and team.names(TOPIC) == {"x"}
-    assert seen("*").sees_all(TOPIC) and not seen("*").sees_all(GROUP) and not team.sees_all(TOPIC)
+    assert visibility_of("*").sees_all(TOPIC) and not visibility_of("*").sees_all(GROUP) and not team.sees_all(TOPIC)
 
 
 def test_subjects_of_live_updates_and_histories() -> None:
-    team = Visibility((*(seen("orders*").grants or ()), *(seen("a:b", kind=GROUP).grants or ())))
+    team = Visibility((*(visibility_of("orders*").grants or ()), *(visibility_of("a:b", kind=GROUP).grants or ())))
     shown = (
         "topic:orders",
         "messages:orders",

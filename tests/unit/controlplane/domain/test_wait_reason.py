@@ -14,35 +14,35 @@ from controlplane.models import Move
 from controlplane.selectors import moves as selectors
 from controlplane.services import move_worker, moves
 from controlplane.services.move_planning import parse_scope
-from tests.unit.controlplane.domain.test_move import copying, move, part, seen
+from tests.unit.controlplane.domain.test_move import copying, move, observed_part, part_view
 from tests.unit.controlplane.services.test_tail_moves import offsets, ready
 from tests.unit.controlplane.world import World
 
 
 def onto_a_dead_broker(i: int) -> PartView:
-    gone = seen((2, 9, 1), isr=(2, 1), generation=8, adding=(9,), removing=(1,))
-    return part(i, "copying", gone, replicas_to=(2, 9), desired_replicas=(2, 9), submitted_at=0.0)
+    gone = observed_part((2, 9, 1), isr=(2, 1), generation=8, adding=(9,), removing=(1,))
+    return part_view(i, "copying", gone, replicas_to=(2, 9), desired_replicas=(2, 9), submitted_at=0.0)
 
 
 def test_a_move_with_progress_has_no_wait_reason() -> None:
     down = onto_a_dead_broker(1)
-    going = part(2, "copying", copying(), submitted_at=0.0)
+    going = part_view(2, "copying", copying(), submitted_at=0.0)
     assert next_steps(move(down, going), now=1).waits_for == ""
     assert next_steps(move(down), now=1).waits_for == "a target that is down (1)"
-    assert next_steps(move(part(3)), now=1).waits_for == "", "it is ordered by this very look"
-    assert next_steps(move(part(4, "done")), now=1).waits_for == ""
+    assert next_steps(move(part_view(3)), now=1).waits_for == "", "it is ordered by this very look"
+    assert next_steps(move(part_view(4, "done")), now=1).waits_for == ""
 
 
 def test_wait_reasons_are_counted_by_frequency_with_queued_last() -> None:
     down = [onto_a_dead_broker(i) for i in (1, 2)]
-    no_leader = part(3, "copying", replace(copying(), leader=None), submitted_at=0.0)
-    view = replace(move(*down, no_leader, part(4), at_a_time=3), omitted={"waiting": 1000, "done": 7})
+    no_leader = part_view(3, "copying", replace(copying(), leader=None), submitted_at=0.0)
+    view = replace(move(*down, no_leader, part_view(4), at_a_time=3), omitted={"waiting": 1000, "done": 7})
     assert next_steps(view, now=1).waits_for == "a target that is down (2), a leader (1), its turn (1,001)"
     assert next_steps(replace(view, state="paused"), now=1).waits_for == "", "the state says it"
 
 
 def test_in_sync_and_throttle_removal_are_wait_reasons() -> None:
-    late = part(1, "verifying", seen((2, 3), isr=(2,), generation=9))
+    late = part_view(1, "verifying", observed_part((2, 3), isr=(2,), generation=9))
     assert next_steps(move(late, state="verifying"), now=0).waits_for == "new replicas to be in sync (1)"
     ended = replace(move(state="verifying"), omitted={"done": 1}, throttle_left="topic flights")
     assert next_steps(ended, now=1).waits_for == "removal of its throttle"

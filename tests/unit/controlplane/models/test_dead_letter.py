@@ -20,7 +20,7 @@ def batch(**values: Any) -> DeadLetterBatch:
     )
 
 
-def sent(of: DeadLetterBatch, offset: int, target: str = "t") -> SentDeadLetter:
+def create_sent_dead_letter(of: DeadLetterBatch, offset: int, target: str = "t") -> SentDeadLetter:
     return SentDeadLetter.objects.create(batch=of, topic_id=TOPIC, partition=0, offset=offset, target=target)
 
 
@@ -37,8 +37,8 @@ def test_one_batch_of_a_partition_is_open_at_a_time() -> None:
 
 def test_a_dead_letter_is_sent_once_to_a_target() -> None:
     of = batch(state="sent")
-    sent(of, 1)
-    sent(of, 1, "t.retry")
+    create_sent_dead_letter(of, 1)
+    create_sent_dead_letter(of, 1, "t.retry")
     with pytest.raises(IntegrityError), transaction.atomic():
-        sent(of, 1)
-    assert str(sent(of, 2)) == "dead letter 0@2 to t"
+        create_sent_dead_letter(of, 1)
+    assert str(create_sent_dead_letter(of, 2)) == "dead letter 0@2 to t"

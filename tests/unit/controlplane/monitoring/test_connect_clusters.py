@@ -30,7 +30,7 @@ def state(settings: Any, world: World, monkeypatch: pytest.MonkeyPatch) -> Itera
         yield found
 
 
-def found() -> dict[tuple[str, str], Any]:
+def evaluate_alerts() -> dict[tuple[str, str], Any]:
     connect_clusters.read_all()
     alerts.evaluate()
     return {(a.kind, a.subject): a for a in open_alerts() if a.kind in ("connector_failed", "connect_silent")}
@@ -40,7 +40,7 @@ def test_a_failed_task_is_an_alert_until_it_is_restarted(state: WorkerState) -> 
     state.add("sound")
     state.add("orders: to db", tasks=3)
     state.fail_task("orders: to db", 1)
-    ((key, alert),) = found().items()
+    ((key, alert),) = evaluate_alerts().items()
     assert key == ("connector_failed", "etl: orders: to db") and alert.severity == "degraded"
     assert alert.text == "Connector orders: to db of Connect cluster etl has 1 of 3 tasks failed (1)."
     steps = [(s.kind, s.label, s.target) for s in next_steps(alert)]
@@ -50,7 +50,7 @@ def test_a_failed_task_is_an_alert_until_it_is_restarted(state: WorkerState) -> 
     ]
     assert "s3cr3t" not in str(ConnectCluster.objects.values()), "a trace may have secrets"
     state.states.clear()
-    assert found() == {}
+    assert evaluate_alerts() == {}
 
 
 def test_several_failed_tasks_are_restarted_by_a_form(state: WorkerState) -> None:
@@ -58,29 +58,31 @@ def test_several_failed_tasks_are_restarted_by_a_form(state: WorkerState) -> Non
     for task in range(5):
         state.fail_task("a", task)
     state.states["a"] = "FAILED"
-    (alert,) = found().values()
+    (alert,) = evaluate_alerts().values()
     assert "has failed, and 5 of 9 tasks failed (0, 1, 2 and 2 more)" in alert.text
     assert [s.kind for s in next_steps(alert)] == ["restart_failed", "open_connector"]
     state.states = {"a": "FAILED"}
-    (alert,) = found().values()
+    (alert,) = evaluate_alerts().values()
     assert alert.text == "Connector a of Connect cluster etl has failed."
 
 
 def test_a_cluster_that_does_not_respond_again_and_again_is_an_alert(state: WorkerState, settings: Any) -> None:
     state.add("a")
     state.fail_task("a")
-    assert list(found()) == [("connector_failed", "etl: a")]
+    assert list(evaluate_alerts()) == [("connector_failed", "etl: a")]
     settings.WEIR = replace(settings.WEIR, connect_urls=(("etl", (NOBODY,)),))
-    assert list(found()) == [("connector_failed", "etl: a")], "one missed response may be a restart of the worker"
+    assert list(evaluate_alerts()) == [("connector_failed", "etl: a")], (
+        "one missed response may be a restart of the worker"
+    )
     ConnectCluster.objects.update(silent_since=timezone.now() - timedelta(minutes=1))
-    both = found()
+    both = evaluate_alerts()
     assert set(both) == {("connector_failed", "etl: a"), ("connect_silent", "etl")}
     silent = both["connect_silent", "etl"]
     assert silent.text.startswith("Connect cluster etl does not respond: Worker http://127.0.0.1:9")
     assert [(s.kind, s.target) for s in next_steps(silent)] == [("open_connect", ["etl"])]
     settings.WEIR = replace(settings.WEIR, connect_urls=(("etl", (state.url,)),))
     state.states.clear()
-    assert found() == {} and ConnectCluster.objects.get().problem == ""
+    assert evaluate_alerts() == {} and ConnectCluster.objects.get().problem == ""
 
 
 def test_clusters_that_are_not_configured_any_more_have_no_row(state: WorkerState, settings: Any) -> None:

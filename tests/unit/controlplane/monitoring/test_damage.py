@@ -32,7 +32,7 @@ class Nodes:
         done(Result(self.codes.get(path, Code.OK if path in self.nodes else Code.NO_NODE), self.nodes.get(path, b"")))
 
 
-def reported(world: World, broker_id: int, kind: str, index: int = 0) -> dict[damage.DamageKey, str]:
+def damage_report(world: World, broker_id: int, kind: str, index: int = 0) -> dict[damage.DamageKey, str]:
     return {
         (TopicPartition(world.image.topic_ids["flights"], index), broker_id, kind): "the batch at position 9 is damaged"
     }
@@ -69,21 +69,21 @@ def test_both_kinds_of_nodes_are_read_and_an_interrupted_read_changes_nothing() 
 @pytest.mark.django_db
 def test_a_damage_report_starts_and_ends_with_the_brokers_report(world: World) -> None:
     world.topic("flights", (1, 2))
-    assert damage.write(reported(world, 2, "corrupt"), world.image)
-    assert not damage.write(reported(world, 2, "corrupt"), world.image), "two reports are one report"
+    assert damage.write(damage_report(world, 2, "corrupt"), world.image)
+    assert not damage.write(damage_report(world, 2, "corrupt"), world.image), "two reports are one report"
     row = ReplicaDamageReport.objects.get()
     assert (row.topic_name, row.broker_id, row.kind, row.ended_at) == ("flights", 2, "corrupt", None)
     assert damage.write({}, world.image)
     row.refresh_from_db()
     assert row.ended_at is not None
-    damage.write(reported(world, 2, "corrupt"), world.image)
+    damage.write(damage_report(world, 2, "corrupt"), world.image)
     assert ReplicaDamageReport.objects.count() == 2
 
 
 @pytest.mark.django_db
 def test_manual_recovery_needs_a_request_and_the_report_shows_it(world: World, operator: APIClient) -> None:
     world.topic("flights", (1, 2))
-    damage.write(reported(world, 2, "corrupt"), world.image)
+    damage.write(damage_report(world, 2, "corrupt"), world.image)
     assert recovery.repair_damaged_replicas() == []
     body = {"topic": "flights", "partition": 0, "broker_id": 2, "comment": "bit rot"}
     assert operator.post("/api/v1/recoveries", body, format="json").status_code == 201
@@ -97,10 +97,10 @@ def test_automatic_recovery_is_limited_and_skips_damage_that_repairs_itself(worl
     world.topic("flights", *[(1, 2)] * 4)
     damage.write(
         {
-            **reported(world, 2, "lost", 0),
-            **reported(world, 2, "corrupt", 1),
-            **reported(world, 2, "disk", 2),
-            **reported(world, 2, "corrupt", 3),
+            **damage_report(world, 2, "lost", 0),
+            **damage_report(world, 2, "corrupt", 1),
+            **damage_report(world, 2, "disk", 2),
+            **damage_report(world, 2, "corrupt", 3),
         },
         world.image,
     )
@@ -117,7 +117,7 @@ def test_the_last_in_sync_replica_is_never_recovered_and_rarely_retried(world: W
     settings.WEIR = replace(settings.WEIR, auto_recovery=True)
     world.topic("flights", (1, 2))
     world.put("flights", 0, isr=(1,))
-    damage.write(reported(world, 1, "corrupt"), world.image)
+    damage.write(damage_report(world, 1, "corrupt"), world.image)
     for _ in range(3):
         assert recovery.repair_damaged_replicas() == []
     assert Change.objects.filter(verb="replica.recover", outcome="refused").count() == 1

@@ -63,22 +63,22 @@ def test_a_restart_of_the_process_changes_no_lag_and_no_status(world: World, mon
     clock = [0.0]
     monkeypatch.setattr(samples_module.timezone, "now", lambda: datetime.fromtimestamp(clock[0], UTC))
 
-    def play(metrics: MetricsCache, from_s: int, to_s: int) -> GroupMetrics:
+    def run_seconds(metrics: MetricsCache, from_s: int, to_s: int) -> GroupMetrics:
         for s in range(from_s, to_s, 2):
             clock[0] = float(s)
             run(world, metrics, s, s + 1, lambda s: 600 * s, lambda s: 1000 * s)
         return metrics.groups["g"]
 
-    before = play(MetricsCache(), 0, 400)
+    before = run_seconds(MetricsCache(), 0, 400)
     assert (before.status, before.lag_at_least) == (LagStatus.FALLING_BEHIND, False)
     again = MetricsCache()
     again.restore()
-    after = play(again, 420, 430)
+    after = run_seconds(again, 420, 430)
     assert before.lag_ms_max is not None and after.lag_ms_max is not None
     assert abs(after.lag_ms_max - 1000 * (428 - 428 * 0.6)) < 2_000 and not after.lag_at_least
     assert after.status is LagStatus.FALLING_BEHIND
     assert after.consumed_per_s is not None and abs(after.consumed_per_s - 600) < 20, "its speed, too"
-    empty = play(MetricsCache(), 430, 440)
+    empty = run_seconds(MetricsCache(), 430, 440)
     assert empty.lag_at_least, "without the rows it is a lower bound, and says so"
     assert ConsumerGroup.objects.get().lag_at_least
 

@@ -73,7 +73,7 @@ def test_a_group_that_reads_its_partitions_in_turn_has_one_status_for_all(world:
     world.topic("flights", *[(1, 2)] * 6)
     metrics, keys = MetricsCache(), [("flights", i) for i in range(6)]
 
-    def committed(part: int, s: int) -> int:
+    def committed_at(part: int, s: int) -> int:
         whole, within = divmod(s - s % 5, 120)
         return 200 * (120 * whole + min(120, max(0, within - 20 * part) * 6))
 
@@ -85,7 +85,7 @@ def test_a_group_that_reads_its_partitions_in_turn_has_one_status_for_all(world:
             "consumer",
             "range",
             (DescribedMember("m", "c", "h", tuple(keys)),),
-            {k: committed(k[1], s) for k in keys},
+            {k: committed_at(k[1], s) for k in keys},
         )
         response = BrokerSample(1, s * 1000, dict.fromkeys(keys, (0, 333 * s)), None, (seen,))
         metrics.apply([response], {}, world.image, s * 1000)

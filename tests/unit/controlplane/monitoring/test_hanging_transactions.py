@@ -117,11 +117,11 @@ def test_a_search_has_a_limited_number_of_partitions_and_the_next_continues(
     asked: list[dict[int, Any]] = []
     choose = HangingTransactionMonitor._choose
 
-    def chosen(self: HangingTransactionMonitor, known: Any) -> Any:
+    def choose_and_record(self: HangingTransactionMonitor, known: Any) -> Any:
         asked.append(choose(self, known))
         return asked[-1]
 
-    monkeypatch.setattr(HangingTransactionMonitor, "_choose", chosen)
+    monkeypatch.setattr(HangingTransactionMonitor, "_choose", choose_and_record)
     responses.open[2] = [HANGING]
     monitor = HangingTransactionMonitor(0)
     for n in range(8):

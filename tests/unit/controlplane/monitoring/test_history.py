@@ -58,13 +58,13 @@ def chunk(key: tuple[str, str], step_s: int) -> dict[int, list[float | None]]:
     return {c.begins: [value_of(x) for x in unpack(c.codes)] for c in rows}
 
 
-def observed(recorder: HistoryRecorder, world: World, pool: InlineExecutor, *ats: float) -> None:
+def observe_at(recorder: HistoryRecorder, world: World, pool: InlineExecutor, *ats: float) -> None:
     for at in ats:
         recorder.observe(world.image, MetricsCache(), pool, round(at * 1000))  # type: ignore[arg-type]
 
 
 def test_one_frame_per_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    observed(
+    observe_at(
         HistoryRecorder(), world, InlineExecutor(monkeypatch), HOUR + 1, HOUR + 2, HOUR + 9.9, HOUR + 10, HOUR + 21
     )
     assert frames() == [HOUR, HOUR + 10, HOUR + 20]
@@ -72,17 +72,17 @@ def test_one_frame_per_step(world: World, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_slow_round_leaves_no_gap_but_an_absence_does(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pool, recorder = InlineExecutor(monkeypatch), HistoryRecorder()
-    observed(recorder, world, pool, HOUR, HOUR + 29, HOUR + 80)
+    observe_at(recorder, world, pool, HOUR, HOUR + 29, HOUR + 80)
     assert frames() == [HOUR, HOUR + 10, HOUR + 20, HOUR + 80]
-    observed(HistoryRecorder(), world, pool, HOUR + 101)
+    observe_at(HistoryRecorder(), world, pool, HOUR + 101)
     assert frames()[4:] == [HOUR + 100], "a new process does not fill the time before its start"
 
 
 def test_a_clock_that_is_set_back_a_little_repeats_no_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pool, recorder = InlineExecutor(monkeypatch), HistoryRecorder()
-    observed(recorder, world, pool, HOUR + 60, HOUR + 31, HOUR + 70)
+    observe_at(recorder, world, pool, HOUR + 60, HOUR + 31, HOUR + 70)
     assert frames() == [HOUR + 60, HOUR + 70]
-    observed(recorder, world, pool, HOUR - 2 * HOUR_S)
+    observe_at(recorder, world, pool, HOUR - 2 * HOUR_S)
     assert HOUR - 2 * HOUR_S in frames(), "a clock that was wrong by hours does not end the recording"
 
 
@@ -91,14 +91,14 @@ def test_values_wait_in_memory_while_the_database_does_not_respond(
 ) -> None:
     pool, recorder = InlineExecutor(monkeypatch), HistoryRecorder()
 
-    def fails(*_: Any, **__: Any) -> None:
+    def raise_error(*_: Any, **__: Any) -> None:
         raise DatabaseError("locked")
 
     with monkeypatch.context() as broken:
-        broken.setattr(HistoryFrame.objects, "bulk_create", fails)
-        observed(recorder, world, pool, HOUR, HOUR + 10)
+        broken.setattr(HistoryFrame.objects, "bulk_create", raise_error)
+        observe_at(recorder, world, pool, HOUR, HOUR + 10)
     assert frames() == []
-    observed(recorder, world, pool, HOUR + 20)
+    observe_at(recorder, world, pool, HOUR + 20)
     assert frames() == [HOUR, HOUR + 10, HOUR + 20]
     assert recorder._pending.maxlen == PENDING_MAX
 
@@ -106,13 +106,13 @@ def test_values_wait_in_memory_while_the_database_does_not_respond(
 def test_a_defect_does_not_end_the_recording(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pool, recorder = InlineExecutor(monkeypatch), HistoryRecorder()
 
-    def fails(*_: Any) -> None:
+    def raise_error(*_: Any) -> None:
         raise ValueError("defect")
 
     with monkeypatch.context() as broken:
-        broken.setattr(recorder, "maintain", fails)
-        observed(recorder, world, pool, HOUR)
-    observed(recorder, world, pool, HOUR + 10)
+        broken.setattr(recorder, "maintain", raise_error)
+        observe_at(recorder, world, pool, HOUR)
+    observe_at(recorder, world, pool, HOUR + 10)
     assert frames() == [HOUR, HOUR + 10]
 
 

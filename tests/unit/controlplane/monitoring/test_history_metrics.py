@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 F0, F1 = ("flights", 0), ("flights", 1)
 
 
-def sampled(metrics: MetricsCache, world: World, at_ms: int, end: int) -> None:
+def apply_sample(metrics: MetricsCache, world: World, at_ms: int, end: int) -> None:
     group = GroupSample("g", "Stable", "consumer", "range", (), {F0: 40})
     samples = [
         BrokerSample(1, at_ms, {F0: (0, end)}, {F0: (700, 0)}, (group,), space=(1000, 300)),
@@ -32,9 +32,9 @@ def sampled(metrics: MetricsCache, world: World, at_ms: int, end: int) -> None:
 def test_every_kind_of_subject_is_recorded(world: World) -> None:
     world.topic("flights", (1, 2), (2, 1))
     metrics, recorder = MetricsCache(), HistoryMetrics()
-    sampled(metrics, world, 10_000, 100)
+    apply_sample(metrics, world, 10_000, 100)
     recorder.collect(world.image, metrics, 10_000)
-    sampled(metrics, world, 20_000, 300)
+    apply_sample(metrics, world, 20_000, 300)
     found = recorder.collect(world.image, metrics, 20_000)
     for subject, metric in found:
         metric_of(subject, metric)
@@ -52,7 +52,7 @@ def test_every_kind_of_subject_is_recorded(world: World) -> None:
 def test_metrics_of_a_silent_broker_are_unknown(world: World) -> None:
     world.topic("flights", (1, 2), (2, 1))
     metrics, recorder = MetricsCache(), HistoryMetrics()
-    sampled(metrics, world, 10_000, 100)
+    apply_sample(metrics, world, 10_000, 100)
     metrics.apply([], {1: "no response"}, world.image, 20_000)
     found = recorder.collect(world.image, metrics, 20_000)
     assert ("topic:flights", "records_per_s") not in found, "a rate of zero would be wrong"
@@ -64,7 +64,7 @@ def test_metrics_of_a_silent_broker_are_unknown(world: World) -> None:
 def test_an_old_sample_of_a_group_is_not_recorded(world: World) -> None:
     world.topic("flights", (1, 2), (2, 1))
     metrics = MetricsCache()
-    sampled(metrics, world, 10_000, 100)
+    apply_sample(metrics, world, 10_000, 100)
     assert ("group:g", "lag_records") in HistoryMetrics().collect(world.image, metrics, 10_000 + GROUP_MS_MAX)
     found = HistoryMetrics().collect(world.image, metrics, 10_001 + GROUP_MS_MAX)
     assert ("group:g", "lag_records") not in found and ("cluster", "lag_records") not in found
@@ -84,7 +84,7 @@ def test_replicas_out_of_sync_and_offline_partitions_are_counted(world: World) -
 def test_partitions_of_a_large_cluster_are_not_recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.topic("flights", (1, 2), (2, 1))
     metrics = MetricsCache()
-    sampled(metrics, world, 10_000, 100)
+    apply_sample(metrics, world, 10_000, 100)
     monkeypatch.setattr(module, "PARTITIONS_MAX", 1)
     found = HistoryMetrics().collect(world.image, metrics, 10_000)
     assert not [s for s, _ in found if s.startswith("partition:")] and ("topic:flights", "size_bytes") in found
@@ -93,7 +93,7 @@ def test_partitions_of_a_large_cluster_are_not_recorded(world: World, monkeypatc
 def test_a_truncated_log_has_no_rate(world: World) -> None:
     world.topic("flights", (1, 2), (2, 1))
     metrics, recorder = MetricsCache(), HistoryMetrics()
-    sampled(metrics, world, 10_000, 100)
+    apply_sample(metrics, world, 10_000, 100)
     recorder.collect(world.image, metrics, 10_000)
     metrics.offsets[F0] = (0, 60)
     found = recorder.collect(world.image, metrics, 20_000)
@@ -104,17 +104,17 @@ def test_produce_latency_is_the_p99_between_two_times(world: World) -> None:
     metrics, recorder = MetricsCache(), HistoryMetrics()
     buckets = len(BOUNDS_MS) + 1
 
-    def counted(at_ms: int, **counts: int) -> dict[tuple[str, str], float]:
+    def produce_latencies(at_ms: int, **counts: int) -> dict[tuple[str, str], float]:
         histogram = tuple(counts.get(f"b{i}", 0) for i in range(buckets))
         metrics.apply([BrokerSample(1, at_ms, produce_counts=histogram)], {}, world.image, at_ms)
         return recorder.collect(world.image, metrics, at_ms)
 
     key = ("broker:1", "produce_p99_ms")
-    assert key not in counted(10_000, b0=1000, b9=900), "counts since the start of the broker are no latency"
-    assert counted(20_000, b0=1099, b3=1, b9=900)[key] == BOUNDS_MS[0]
-    assert counted(30_000, b0=1100, b3=1, b9=999)[key] == BOUNDS_MS[9]
-    assert key not in counted(40_000, b0=1100, b3=1, b9=999), "no produce requests"
-    assert key not in counted(50_000, b0=3), "the broker has restarted"
+    assert key not in produce_latencies(10_000, b0=1000, b9=900), "counts since the start of the broker are no latency"
+    assert produce_latencies(20_000, b0=1099, b3=1, b9=900)[key] == BOUNDS_MS[0]
+    assert produce_latencies(30_000, b0=1100, b3=1, b9=999)[key] == BOUNDS_MS[9]
+    assert key not in produce_latencies(40_000, b0=1100, b3=1, b9=999), "no produce requests"
+    assert key not in produce_latencies(50_000, b0=3), "the broker has restarted"
     metrics.apply([], {1: "no response"}, world.image, 60_000)
     assert key not in recorder.collect(world.image, metrics, 60_000)
 

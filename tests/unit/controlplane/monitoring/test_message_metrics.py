@@ -74,10 +74,10 @@ def test_delayed_messages_that_are_due_count_until_they_are_delivered(
     assert found.delayed_next_at is not None and found.delayed_next_at > timezone.now()
     late = delayed_responses.NOW_MS - 90_000
 
-    def blocked(*_: object) -> DelayedMessagesResponse:
+    def respond_with_due_messages(*_: object) -> DelayedMessagesResponse:
         return DelayedMessagesResponse(due=2, last_due_ms=late, last_sent_ms=late + 1_500)
 
-    monkeypatch.setattr(module.delayed_messages, "fetch_pending", blocked)
+    monkeypatch.setattr(module.delayed_messages, "fetch_pending", respond_with_due_messages)
     collector.collect()
     found = row()
     assert (found.delayed_pending, found.delayed_late_ms) == (4, 1_500)
@@ -88,7 +88,7 @@ def test_new_dead_letters_are_counted_over_a_window(monkeypatch: pytest.MonkeyPa
     world.topic("orders.dead", (1,), (2,), configs={"weir.retry.source": "orders"})
     world.topic("dlq.tasks", (1,), configs={"errors.deadletterqueue.group.enable": "true"})
     world.topic("plain", (1,), configs={"errors.deadletterqueue.group.enable": "false"})
-    world.look()
+    world.project()
     ObservedPartition.objects.update(start_offset=0, end_offset=10)
     collector = MessageMetricCollector()
     collector.collect()

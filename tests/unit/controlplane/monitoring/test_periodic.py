@@ -28,12 +28,12 @@ def test_a_job_runs_when_due_one_at_a_time_also_after_errors(
     monkeypatch.setattr(periodic.connection, "close", lambda: None)
     pool, runs = ManualExecutor(), []
 
-    def work() -> None:
+    def run_and_fail() -> None:
         runs.append(1)
         if error is not None:
             raise error
 
-    job = PeriodicJob("test", work, 1000, 500)
+    job = PeriodicJob("test", run_and_fail, 1000, 500)
     for now in (0, 499, 500, 600, 1600):
         job.poll(pool, now)
     assert len(pool.submitted) == 1, "the first run is not over"

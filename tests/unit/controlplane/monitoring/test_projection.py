@@ -103,14 +103,14 @@ def test_after_a_failed_write_the_next_one_starts_from_the_rows(world: World, mo
     world.topic("flights", (1, 2))
     broken = world.projection._write_partitions
 
-    def locked(*args: object) -> None:
+    def raise_database_locked(*args: object) -> None:
         raise DatabaseError("database is locked")
 
-    monkeypatch.setattr(world.projection, "_write_partitions", locked)
+    monkeypatch.setattr(world.projection, "_write_partitions", raise_database_locked)
     with pytest.raises(DatabaseError):
         world.put("flights", 0, isr=(1,))
     monkeypatch.setattr(world.projection, "_write_partitions", broken)
-    world.look()
+    world.project()
     assert ObservedPartition.objects.get().isr == [1]
 
 
@@ -124,7 +124,7 @@ def test_the_health_of_a_topic_has_a_reason(world: World) -> None:
     assert "min.insync" in overview.health().reason
     world.offline("flights", 0)
     assert "no leader" in overview.health().reason
-    world.aged(120)
+    world.age_observation(120)
     assert overview.health().word == "unknown"
 
 
@@ -145,7 +145,7 @@ def test_the_effective_min_isr_uses_the_cluster_default_and_is_limited_by_the_re
     assert overview.health().word == "healthy"
     assert [b.split(":")[0] for b in brokers.safe_to_restart(1).blockers] == ["single-0"]
     world.image.broker_configs[ALL_BROKERS] = (1, {"min.insync.replicas": "2"})
-    world.look()
+    world.project()
     assert overview.overview().under_min_isr == 0
     assert [b.split(":")[0] for b in brokers.safe_to_restart(1).blockers] == ["pair-0", "single-0"]
     world.put("pair", 0, isr=(2,))
@@ -159,7 +159,7 @@ def test_drift_is_listed_in_both_directions_and_not_repaired(world: World) -> No
     world.image.topics[behind].generation = 4
     lost = world.topic("lost", (1,))
     del world.image.topics[lost], world.image.topic_ids["lost"]
-    world.look()
+    world.project()
     assert [(d.name, d.kind) for d in topics.drift_list()] == [
         ("behind", "behind"),
         ("lost", "missing"),
@@ -176,7 +176,7 @@ def test_drift_is_counted_by_the_monitor_and_not_by_each_page(world: World) -> N
     Topic.objects.create(name="lost", partitions=1, replication_factor=1, applied_generation=1)
     assert overview.overview().drift == 1
     assert overview.overview().health.reason == "1 topic differs between database and cluster (drift)."
-    world.look()
+    world.project()
     assert overview.overview().drift == 2
 
 

@@ -69,7 +69,7 @@ def test_a_changed_status_of_a_group_is_published_with_its_rows() -> None:
     hub = Hub()
     feed, metrics = LivePublisher(hub), MetricsCache()
 
-    def changed(status: LagStatus) -> bool:
+    def is_published(status: LagStatus) -> bool:
         metrics.groups["g"] = GroupMetrics(
             GroupSample("g", "Stable", "consumer", "range", (), {}), 1, 0, {}, status=status
         )
@@ -77,7 +77,7 @@ def test_a_changed_status_of_a_group_is_published_with_its_rows() -> None:
         *_, update = [u for u in hub.since(hub.run, 0) or [] if u["kind"] == "groups"]
         return bool(update["data"]["statuses_changed"])
 
-    assert [changed(s) for s in (LagStatus.HEALTHY, LagStatus.HEALTHY, LagStatus.STALLED, LagStatus.STALLED)] == [
+    assert [is_published(s) for s in (LagStatus.HEALTHY, LagStatus.HEALTHY, LagStatus.STALLED, LagStatus.STALLED)] == [
         False,
         False,
         True,

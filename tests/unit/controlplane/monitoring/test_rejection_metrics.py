@@ -90,7 +90,7 @@ def test_a_throttled_client_is_not_rejected_and_a_client_keeps_its_operation() -
 def test_a_client_whose_authentication_fails_has_its_users_mechanisms_and_reasons() -> None:
     clients = RejectedClients()
 
-    def sampled(at_s: int, count: int, **users: int) -> tuple[FailedLoginMetric, ...]:
+    def apply_rejections(at_s: int, count: int, **users: int) -> tuple[FailedLoginMetric, ...]:
         rejection = RejectedClientSample("", "10.0.0.1", "app", "authentication_failed", count)
         other = RejectedClientSample("", "10.0.0.1", "app", "too_large", count)
         logins = [FailedLoginSample("10.0.0.1", "app", user, "PLAIN", "wrong_password", n) for user, n in users.items()]
@@ -107,8 +107,8 @@ def test_a_client_whose_authentication_fails_has_its_users_mechanisms_and_reason
     def metrics(**counts: int) -> tuple[FailedLoginMetric, ...]:
         return tuple(FailedLoginMetric(user, "PLAIN", "wrong_password", n) for user, n in counts.items())
 
-    assert sampled(1_000, 500, etl=300) == (), "the broker may have counted them days ago"
-    assert sampled(1_010, 505, etl=302, app=3) == metrics(app=3, etl=2)
-    assert sampled(1_020, 511, etl=307, app=4) == metrics(etl=7, app=4)
-    assert sampled(1_030, 513, app=2, new=4) == metrics(app=6, new=4), "the broker counts app again from 0"
-    assert sampled(1_200, 514, app=3, new=4) == metrics(app=1), "another series of rejections"
+    assert apply_rejections(1_000, 500, etl=300) == (), "the broker may have counted them days ago"
+    assert apply_rejections(1_010, 505, etl=302, app=3) == metrics(app=3, etl=2)
+    assert apply_rejections(1_020, 511, etl=307, app=4) == metrics(etl=7, app=4)
+    assert apply_rejections(1_030, 513, app=2, new=4) == metrics(app=6, new=4), "the broker counts app again from 0"
+    assert apply_rejections(1_200, 514, app=3, new=4) == metrics(app=1), "another series of rejections"

@@ -20,24 +20,24 @@ def take(*letters: ShareLetters, after: timedelta = timedelta(), asked: bool = T
     share_dead_letter_rows.write([BrokerSample(1, 0, share_letters=letters if asked else None)], NOW + after)
 
 
-def counted(written: int, unwritten: int, group: str = "workers") -> ShareLetters:
+def share_letters(written: int, unwritten: int, group: str = "workers") -> ShareLetters:
     return ShareLetters(group, "tasks", written, unwritten, "topic-missing" if unwritten else "")
 
 
 def test_only_growth_is_a_new_loss() -> None:
-    take(counted(3, 0))
+    take(share_letters(3, 0))
     assert ShareGroupLetters.objects.get().unwritten_at is None
-    take(counted(3, 2), after=timedelta(minutes=1))
-    take(counted(5, 2), after=timedelta(minutes=9))
+    take(share_letters(3, 2), after=timedelta(minutes=1))
+    take(share_letters(5, 2), after=timedelta(minutes=9))
     row = ShareGroupLetters.objects.get()
     assert (row.written, row.unwritten, row.reason) == (5, 2, "topic-missing")
     assert row.unwritten_at == NOW + timedelta(minutes=1)
-    take(counted(0, 1), after=timedelta(minutes=20))
+    take(share_letters(0, 1), after=timedelta(minutes=20))
     assert ShareGroupLetters.objects.get().unwritten_at == NOW + timedelta(minutes=20), "the broker has started again"
 
 
 def test_rows_of_a_restarted_broker_are_kept_while_they_tell_of_a_loss() -> None:
-    take(counted(3, 0), counted(1, 1, "lossy"))
+    take(share_letters(3, 0), share_letters(1, 1, "lossy"))
     take(asked=False)
     assert ShareGroupLetters.objects.count() == 2, "nothing was asked"
     take()

@@ -42,7 +42,7 @@ class Clock:
         """Last stable offsets that the leader reports on request."""
         monkeypatch.setattr(samples_module.timezone, "now", lambda: datetime.fromtimestamp(self.now_s, UTC))
 
-    def play(
+    def run_until(
         self, until_s: int, described: Callable[[int], DescribedShareGroup | None], end: Callable[[int], int]
     ) -> None:
         for now_s in range(self.now_s + 2, until_s + 1, 2):
@@ -62,7 +62,7 @@ class Clock:
         self.metrics = MetricsCache()
         self.metrics.restore()
 
-    def of(self, key: tuple[str, int] = F0) -> SharePartitionLag:
+    def lag_of(self, key: tuple[str, int] = F0) -> SharePartitionLag:
         return self.metrics.share_lags.groups["workers"].partitions[key]
 
 
@@ -73,10 +73,10 @@ def clock(world: World, monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_the_lag_in_time_is_the_age_of_the_record_at_the_start_offset(clock: Clock) -> None:
-    clock.play(200, lambda s: group({F0: (10 * (s - 60), 600), F1: (None, None)}), lambda s: 10 * s)
-    found = clock.of()
+    clock.run_until(200, lambda s: group({F0: (10 * (s - 60), 600), F1: (None, None)}), lambda s: 10 * s)
+    found = clock.lag_of()
     assert found.age is not None and (found.age.ms, found.age.at_least) == (60_000, False)
-    assert (found.status, clock.of(F1).age, clock.of(F1).status) == (LagStatus.HEALTHY, None, LagStatus.UNKNOWN)
+    assert (found.status, clock.lag_of(F1).age, clock.lag_of(F1).status) == (LagStatus.HEALTHY, None, LagStatus.UNKNOWN)
     row = ShareGroupPartition.objects.get(index=0)
     assert (row.group_id, row.start_offset, row.lag_records, row.lag_ms) == ("workers", 1_400, 600, 60_000)
     assert (row.status, row.member_count, row.lag_at_least) == ("healthy", 1, False)
@@ -84,46 +84,46 @@ def test_the_lag_in_time_is_the_age_of_the_record_at_the_start_offset(clock: Clo
 
 
 def test_a_record_older_than_the_first_observation_has_a_lower_bound(clock: Clock) -> None:
-    clock.play(20, lambda s: group({F0: (5, 995)}), lambda s: 1_000)
-    found = clock.of()
+    clock.run_until(20, lambda s: group({F0: (5, 995)}), lambda s: 1_000)
+    found = clock.lag_of()
     assert found.age is not None and found.age.at_least and found.age.ms == 18_000
-    clock.play(30, lambda s: group({F0: (5, 0)}), lambda s: 1_000)
-    assert clock.of().age is not None and clock.of().age == type(found.age)(0), "every delivery has ended"
+    clock.run_until(30, lambda s: group({F0: (5, 0)}), lambda s: 1_000)
+    assert clock.lag_of().age is not None and clock.lag_of().age == type(found.age)(0), "every delivery has ended"
 
 
 def test_a_group_without_members_has_stopped_after_the_threshold(clock: Clock) -> None:
-    clock.play(60, lambda s: group({F0: (10 * s - 10, 10)}), lambda s: 10 * s)
+    clock.run_until(60, lambda s: group({F0: (10 * s - 10, 10)}), lambda s: 10 * s)
     start = 10 * clock.now_s - 10
-    clock.play(80, lambda s: group({F0: (start, 10 * s - start)}, members=0), lambda s: 10 * s)
-    assert clock.of().status is not LagStatus.STOPPED, "a restart of its consumers takes seconds"
-    clock.play(200, lambda s: group({F0: (start, 10 * s - start)}, members=0), lambda s: 10 * s)
-    assert clock.of().status is LagStatus.STOPPED
+    clock.run_until(80, lambda s: group({F0: (start, 10 * s - start)}, members=0), lambda s: 10 * s)
+    assert clock.lag_of().status is not LagStatus.STOPPED, "a restart of its consumers takes seconds"
+    clock.run_until(200, lambda s: group({F0: (start, 10 * s - start)}, members=0), lambda s: 10 * s)
+    assert clock.lag_of().status is LagStatus.STOPPED
     assert ShareGroupPartition.objects.get().status == "stopped"
     clock.metrics.use_thresholds(of_stored({}, [("group_stopped", "workers", 600.0)]))
-    clock.play(210, lambda s: group({F0: (start, 10 * s - start)}, members=0), lambda s: 10 * s)
-    assert clock.of().status is not LagStatus.STOPPED, "the group has its own threshold"
+    clock.run_until(210, lambda s: group({F0: (start, 10 * s - start)}, members=0), lambda s: 10 * s)
+    assert clock.lag_of().status is not LagStatus.STOPPED, "the group has its own threshold"
 
 
 def test_an_empty_share_partition_is_idle_without_members(clock: Clock) -> None:
-    clock.play(200, lambda s: group({F0: (500, 0)}, members=0), lambda s: 500)
-    assert clock.of().status is LagStatus.IDLE
+    clock.run_until(200, lambda s: group({F0: (500, 0)}, members=0), lambda s: 500)
+    assert clock.lag_of().status is LagStatus.IDLE
 
 
 def test_members_that_do_not_finish_the_first_record_stall_the_group_also_over_a_restart(clock: Clock) -> None:
-    def stuck(s: int) -> DescribedShareGroup:
+    def describe_stuck_group(s: int) -> DescribedShareGroup:
         return group({F0: (100, 10 * s - 100)}, members=2)
 
-    clock.play(10, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
-    clock.play(36, stuck, lambda s: 10 * s)
-    assert clock.of().status is not LagStatus.STALLED
+    clock.run_until(10, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
+    clock.run_until(36, describe_stuck_group, lambda s: 10 * s)
+    assert clock.lag_of().status is not LagStatus.STALLED
     clock.restart()
-    clock.play(60, stuck, lambda s: 10 * s)
-    found = clock.of()
+    clock.run_until(60, describe_stuck_group, lambda s: 10 * s)
+    found = clock.lag_of()
     assert found.status is LagStatus.STALLED and found.member_count == 1
     assert found.age is not None and not found.age.at_least, "the log ends are stored from the start offset on"
     assert LogEnds.objects.exists()
-    clock.play(clock.now_s + 4, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
-    assert clock.of().status is LagStatus.HEALTHY
+    clock.run_until(clock.now_s + 4, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
+    assert clock.lag_of().status is LagStatus.HEALTHY
 
 
 @pytest.mark.parametrize(
@@ -138,31 +138,31 @@ def test_only_committed_reads_are_blocked_by_an_open_transaction(
     clock: Clock, level: str, stable: int, status: LagStatus
 ) -> None:
     clock.world.image.apply(AccessChanged(GROUP, "workers", 1, {"share.isolation.level": level}))
-    clock.play(10, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
+    clock.run_until(10, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
     clock.stable[F0] = stable
-    clock.play(60, lambda s: group({F0: (100, 10 * s - 100)}), lambda s: 10 * s)
-    found = clock.of()
+    clock.run_until(60, lambda s: group({F0: (100, 10 * s - 100)}), lambda s: 10 * s)
+    found = clock.lag_of()
     assert found.status is status
     assert found.block is (Block.OPEN_TRANSACTION if status is LagStatus.BLOCKED else Block.NONE)
     assert ShareGroupPartition.objects.get(index=0).block == found.block.value
     clock.stable.clear()
-    clock.play(64, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
-    assert clock.of().status is LagStatus.HEALTHY and clock.of().block is Block.NONE
+    clock.run_until(64, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
+    assert clock.lag_of().status is LagStatus.HEALTHY and clock.lag_of().block is Block.NONE
 
 
 def test_the_rows_of_a_deleted_group_are_deleted_also_those_of_an_earlier_process(clock: Clock) -> None:
-    clock.play(4, lambda s: group({F0: (1, 3), F1: (1, 3)}), lambda s: 4)
+    clock.run_until(4, lambda s: group({F0: (1, 3), F1: (1, 3)}), lambda s: 4)
     assert ShareGroupPartition.objects.count() == 2
-    clock.play(6, lambda s: group({F0: (1, 3)}), lambda s: 4)
+    clock.run_until(6, lambda s: group({F0: (1, 3)}), lambda s: 4)
     assert [r.index for r in ShareGroupPartition.objects.all()] == [0]
-    clock.play(8, lambda s: None, lambda s: 4)
+    clock.run_until(8, lambda s: None, lambda s: 4)
     assert not ShareGroupPartition.objects.exists() and clock.metrics.share_lags.groups == {}
-    clock.play(10, lambda s: group({F0: (1, 3)}), lambda s: 4)
+    clock.run_until(10, lambda s: group({F0: (1, 3)}), lambda s: 4)
     clock.restart()
-    clock.play(12, lambda s: None, lambda s: 4)
+    clock.run_until(12, lambda s: None, lambda s: 4)
     assert ShareGroupPartition.objects.exists(), "its coordinator may not have answered yet"
     clock.metrics.settled = True
-    clock.play(14, lambda s: None, lambda s: 4)
+    clock.run_until(14, lambda s: None, lambda s: 4)
     assert not ShareGroupPartition.objects.exists()
 
 

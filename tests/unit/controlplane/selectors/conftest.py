@@ -9,7 +9,7 @@ from tests.unit.controlplane.world import World
 
 
 @pytest.fixture
-def lagging(world: World) -> World:
+def world_with_lagging_replica(world: World) -> World:
     """flights-0 on brokers 1, 2 and 3; 3 is out of sync."""
     world.topic("flights", (1, 2, 3))
     world.put("flights", 0, isr=(1, 2))

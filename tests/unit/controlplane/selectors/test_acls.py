@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def three() -> None:
+def three_acls() -> None:
     for name, principal in (("orders", "User:ann"), ("payments", "User:bob"), ("orders-eu", "User:payments-reader")):
         services.create_acl(
             resource_type="topic",

@@ -22,7 +22,7 @@ def alert(kind: str, severity: str = "degraded", minutes: int = 5, subject: str 
     )
 
 
-def kinds(**options: Any) -> list[str]:
+def listed_kinds(**options: Any) -> list[str]:
     return [a.kind for a in alerts.alert_list(**options).rows]
 
 
@@ -33,8 +33,10 @@ def test_open_alerts_are_sorted_by_severity_and_then_by_kind() -> None:
         ("partitions_offline", "at_risk", 1),
     ):
         alert(kind, severity, minutes)
-    assert kinds(sort="severity") == ["partitions_offline", "disk_low", "drift"]
-    assert kinds(sort="-since") == ["partitions_offline", "drift", "disk_low"] or kinds()[-1] == "disk_low"
+    assert listed_kinds(sort="severity") == ["partitions_offline", "disk_low", "drift"]
+    assert (
+        listed_kinds(sort="-since") == ["partitions_offline", "drift", "disk_low"] or listed_kinds()[-1] == "disk_low"
+    )
     found = alerts.most_severe()
     assert found is not None and found.kind == "partitions_offline"
     assert alerts.counts()[:2] == (3, 2)
@@ -43,7 +45,7 @@ def test_open_alerts_are_sorted_by_severity_and_then_by_kind() -> None:
 def test_ended_alerts_are_listed_instead_and_their_time_stops() -> None:
     ended = alert("drift", ended_at=timezone.now() - timedelta(minutes=4))
     alert("disk_low")
-    assert (kinds(), kinds(state="resolved")) == (["disk_low"], ["drift"])
+    assert (listed_kinds(), listed_kinds(state="resolved")) == (["disk_low"], ["drift"])
     row = alerts.alert_row(ended.pk)
     assert row is not None and 59 <= row.lasts_s <= 61
     assert alerts.alert_row(999) is None
@@ -83,7 +85,7 @@ def test_a_silence_marks_the_alerts_of_its_kind_and_object(
 
 def test_a_silent_monitor_is_an_alert_without_a_row(world: World) -> None:
     assert alerts.silence() is None and alerts.alert_row(alerts.SILENCE_ID) is None
-    world.aged(40)
+    world.age_observation(40)
     Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=40))
     alert("drift")
     assert [a.kind for a in alerts.open_alerts()] == ["monitor_silent", "drift"]

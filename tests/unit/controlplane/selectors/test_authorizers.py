@@ -25,7 +25,7 @@ def settings(**values: str | None) -> dict[str, ReportedConfig]:
     }
 
 
-def reported(monkeypatch: pytest.MonkeyPatch, *responses: dict[str, ReportedConfig] | None) -> AuthorizerReport:
+def report_of(monkeypatch: pytest.MonkeyPatch, *responses: dict[str, ReportedConfig] | None) -> AuthorizerReport:
     World(brokers=len(responses))
     found = [BrokerResponse(i, value) for i, value in enumerate(responses, 1)]
     monkeypatch.setattr(authorizers, "call_brokers", lambda brokers, call: found)
@@ -33,7 +33,7 @@ def reported(monkeypatch: pytest.MonkeyPatch, *responses: dict[str, ReportedConf
 
 
 def test_without_an_authorizer_everything_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = reported(monkeypatch, settings(authorizer=""), settings(authorizer=None))
+    report = report_of(monkeypatch, settings(authorizer=""), settings(authorizer=None))
     assert (report.state, report.without) == (AuthorizerState.NONE, (1, 2))
     acls.create_acl(
         resource_type="topic",
@@ -51,7 +51,7 @@ def test_without_an_authorizer_everything_is_allowed(monkeypatch: pytest.MonkeyP
 
 
 def test_the_settings_on_which_the_brokers_agree_complete_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = reported(
+    report = report_of(
         monkeypatch,
         settings(authorizer=STANDARD, users="User:root; User:one", free="true"),
         settings(authorizer=STANDARD, users="User:root", free="true"),
@@ -61,13 +61,13 @@ def test_the_settings_on_which_the_brokers_agree_complete_the_query(monkeypatch:
 
 
 def test_a_broker_without_an_authorizer_and_a_silent_one_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = reported(monkeypatch, settings(authorizer=STANDARD, free="false"), settings(authorizer=""), None)
+    report = report_of(monkeypatch, settings(authorizer=STANDARD, free="false"), settings(authorizer=""), None)
     assert report == AuthorizerReport(AuthorizerState.DIFFERENT, without=(2,), silent=(3,), enforcing=(1,))
     assert report.options(AuthorizerOptions()) == AuthorizerOptions()
 
 
 def test_without_a_response_the_acls_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = reported(monkeypatch, None)
+    report = report_of(monkeypatch, None)
     assert report == AuthorizerReport(AuthorizerState.UNKNOWN, silent=(1,))
     check = check_permission(**READ, options=report.options(AuthorizerOptions()))
     assert (check.allowed, check.reason) == (False, "no_acl_of_resource")

@@ -14,7 +14,7 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def reported(**values: str) -> dict[str, ReportedConfig]:
+def reported_configs(**values: str) -> dict[str, ReportedConfig]:
     return {
         name.replace("_", "."): ReportedConfig(
             name.replace("_", "."),
@@ -33,8 +33,8 @@ def reported(**values: str) -> dict[str, ReportedConfig]:
 def responses(monkeypatch: pytest.MonkeyPatch) -> dict[int, BrokerResponse[Any]]:
     World(brokers=3)
     found: dict[int, BrokerResponse[Any]] = {
-        1: BrokerResponse(1, reported(log_dirs="/a", num_threads="1", same="1")),
-        2: BrokerResponse(2, reported(log_dirs="/b", num_threads="1", same="1")),
+        1: BrokerResponse(1, reported_configs(log_dirs="/a", num_threads="1", same="1")),
+        2: BrokerResponse(2, reported_configs(log_dirs="/b", num_threads="1", same="1")),
         3: BrokerResponse(3, None, "it is down"),
     }
     monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: [found[b.broker_id] for b in brokers])

@@ -62,7 +62,7 @@ def test_a_restart_is_safe_when_no_partition_needs_the_broker(world: World) -> N
     verdict = brokers.safe_to_restart(1)
     assert not verdict.safe and "flights-0" in verdict.blockers[0] and verdict.leaders == 1
     assert brokers.safe_to_restart(3).safe
-    world.aged(60)
+    world.age_observation(60)
     old = brokers.safe_to_restart(3)
     assert not old.safe and "older than 15 s" in old.blockers[0]
 

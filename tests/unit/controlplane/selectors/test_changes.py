@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def three() -> None:
+def three_changes() -> None:
     record("alice", "topic.create", "topic", "orders", comment="new shop", outcome=Outcome.CONFIRMED)
     record("bob", "acl.create", "acl", "3", comment="reads orders", outcome=Outcome.REJECTED)
     record("alice", "records.read", "records", "payments-0", outcome=Outcome.CONFIRMED)

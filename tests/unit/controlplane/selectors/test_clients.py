@@ -40,7 +40,7 @@ def patch_responses(
     rejections: Mapping[int, list[DescribeLogDirsResponse.Rejection]] | None = None,
     logins: Mapping[int, list[DescribeLogDirsResponse.FailedLogin]] | None = None,
 ) -> None:
-    def ask(brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
+    def call_brokers(brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
         return [
             BrokerResponse(b.broker_id, None, "it is frozen")
             if b.broker_id in silent
@@ -56,7 +56,7 @@ def patch_responses(
             for b in brokers
         ]
 
-    monkeypatch.setattr(selectors, "call_brokers", ask)
+    monkeypatch.setattr(selectors, "call_brokers", call_brokers)
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +171,7 @@ def test_rejected_clients_are_summed_over_brokers_the_latest_first(monkeypatch: 
     assert len(selectors.client_list().refused) == selectors.REJECTED_MAX
 
 
-def failed(
+def failed_login(
     user: str, failure: str, count: int, ago_ms: int, client_id: str = "shop", host: str = "10.0.0.1"
 ) -> DescribeLogDirsResponse.FailedLogin:
     return DescribeLogDirsResponse.FailedLogin(
@@ -182,8 +182,8 @@ def failed(
 def test_failed_logins_are_summed_over_brokers_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     rejected = rejection("10.0.0.1", "shop", "authentication_failed", 3, 500)
     too_large = rejection("10.0.0.1", "shop", "too_large", 1, 500)
-    one = [failed("bob", "wrong_password", 2, 900), failed("eve", "unknown_user", 1, 500)]
-    other = [failed("bob", "wrong_password", 4, 700), failed("x", "of_a_newer_broker", 1, 9_000)]
+    one = [failed_login("bob", "wrong_password", 2, 900), failed_login("eve", "unknown_user", 1, 500)]
+    other = [failed_login("bob", "wrong_password", 4, 700), failed_login("x", "of_a_newer_broker", 1, 9_000)]
     patch_responses(monkeypatch, {}, rejections={1: [rejected, too_large], 3: [rejected]}, logins={1: one, 3: other})
     by_reason = {r.reason: r for r in selectors.client_list().refused}
     logins = by_reason["authentication_failed"].logins
@@ -251,10 +251,10 @@ def test_the_readers_of_a_topic_have_its_bytes_and_their_groups(monkeypatch: pyt
         "app",
     ]
 
-    def using(use: str) -> set[str]:
+    def clients_using(use: str) -> set[str]:
         return {r.client_id for r in selectors.client_list(topic="orders", topic_use=use).rows}
 
-    assert (using("fetched"), using("produced")) == ({"app", "tool"}, {"shop"})
+    assert (clients_using("fetched"), clients_using("produced")) == ({"app", "tool"}, {"shop"})
     everyone = selectors.client_list(sort="-fetched_bytes_per_s")
     assert everyone.sort == "-bytes_per_s" and {r.groups for r in everyone.rows} == {None}
 

@@ -7,7 +7,7 @@ import pytest
 from controlplane.domain.cluster_document import InvalidDocument
 from controlplane.models import Topic
 from controlplane.selectors import cluster_documents as selectors
-from tests.unit.controlplane.services.test_cluster_documents import applied, plan
+from tests.unit.controlplane.services.test_cluster_documents import apply_document, plan
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +19,7 @@ def cluster() -> World:
 
 
 def test_an_export_is_a_document_without_a_difference() -> None:
-    applied()
+    apply_document()
     exported = selectors.export()
     assert "owner" not in exported and plan(exported).steps == []
     assert [t["name"] for t in selectors.export(prefix="fl")["topics"]] == ["flights"]
@@ -28,7 +28,7 @@ def test_an_export_is_a_document_without_a_difference() -> None:
 
 
 def test_front_topics_are_in_no_document() -> None:
-    applied({"topics": [{"name": "orders", "configs": {"weir.delay.enable": True}}]})
+    apply_document({"topics": [{"name": "orders", "configs": {"weir.delay.enable": True}}]})
     assert Topic.objects.filter(name="orders.delay").exists()
     assert [t["name"] for t in selectors.export()["topics"]] == ["orders"]
     with pytest.raises(InvalidDocument, match="follows topic orders"):

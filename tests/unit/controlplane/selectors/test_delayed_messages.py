@@ -78,5 +78,5 @@ def test_arguments_out_of_range_are_rejected(responses: DelayedResponses) -> Non
 
 def test_a_topic_without_delayed_messages_has_none(responses: DelayedResponses, world: World) -> None:
     world.topic("plain.delay", (1, 2))
-    world.look()
+    world.project()
     assert selectors.delayed_messages("plain") is None and selectors.look_up("plain") is None

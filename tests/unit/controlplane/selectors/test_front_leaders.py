@@ -30,12 +30,12 @@ def test_each_leader_is_asked_for_its_partitions(world: World, monkeypatch: pyte
     assert leaders_of("t") == {0: 1, 1: 2, 2: 1, 3: 3} and leaders_of("t", 2) == {2: 1}
     monkeypatch.setattr(front_leaders, "call_brokers", DelayedResponses(silent={2}).ask)
 
-    def ask(connection: Any, partition: int) -> str:
+    def describe_partition(connection: Any, partition: int) -> str:
         if partition == 2:
             raise Declined("NOT_LEADER_OR_FOLLOWER")
         return f"{connection.port}/{partition}"
 
-    found = leader_responses({**leaders_of("t"), 4: None}, ask)
+    found = leader_responses({**leaders_of("t"), 4: None}, describe_partition)
     with translation.override("zh-hans"):
         problems = [vocabulary.translated(a.problem) for a in found.values() if isinstance(a, LeaderProblem)]
     assert problems == ["it is frozen", "其 Leader 拒绝了该请求：NOT_LEADER_OR_FOLLOWER。", "该分区没有 Leader。"]
@@ -49,9 +49,9 @@ def test_each_leader_is_asked_for_its_partitions(world: World, monkeypatch: pyte
 
 
 def test_a_broker_that_is_down_has_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
+    def respond_down(brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
         return [BrokerResponse(b.broker_id, None, "down") for b in brokers]
 
     world.topic("t", (1, 2))
-    monkeypatch.setattr(front_leaders, "call_brokers", silent)
+    monkeypatch.setattr(front_leaders, "call_brokers", respond_down)
     assert leader_responses(leaders_of("t"), lambda connection, partition: 0) == {0: LeaderProblem("down")}

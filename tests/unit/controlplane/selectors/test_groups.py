@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def three() -> None:
+def three_groups() -> None:
     group("billing", {("orders", 0): (10, 15), ("orders", 1): (3, 4)}, "healthy")
     group("audit", {("orders", 0): (None, 15), ("payments", 0): (1, 9)}, "falling_behind")
     group("nightly", {("payments", 0): (None, 9)}, "stopped", members=0)

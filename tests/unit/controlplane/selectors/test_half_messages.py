@@ -45,5 +45,5 @@ def test_partitions_without_a_response_are_named(responses: HalfResponses) -> No
 def test_a_topic_without_half_messages_has_none(responses: HalfResponses, world: World) -> None:
     world.topic("plain", (1, 2))
     world.topic("plain.half", (1, 2))
-    world.look()
+    world.project()
     assert selectors.undecided_messages("plain") is None and selectors.undecided_messages("nothing") is None

@@ -9,7 +9,7 @@ import pytest
 from controlplane.models import ObservedPartition
 from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
-from tests.unit.controlplane.selectors.test_transactions import described
+from tests.unit.controlplane.selectors.test_transactions import described_transaction
 from tests.unit.controlplane.transaction_responses import HANGING, TransactionResponses, patch_responses
 from tests.unit.controlplane.world import World
 
@@ -23,7 +23,7 @@ def responses(monkeypatch: pytest.MonkeyPatch) -> TransactionResponses:
 
 def test_a_search_finds_transactions_that_no_coordinator_has(responses: TransactionResponses) -> None:
     responses.open = {2: [HANGING, replace(HANGING, producer_id=5, start_offset=1300)]}
-    responses.coordinators = {1: [described("known", 5)]}
+    responses.coordinators = {1: [described_transaction("known", 5)]}
     scan = hanging_transactions.search("orders")
     assert [(r.producer_id, r.verdict, r.target) for r in scan.rows] == [(4711, "unknown_producer", "orders-1@1234")]
     assert (scan.partitions, scan.partitions_described, scan.open_count) == (2, 2, 2)
@@ -53,7 +53,10 @@ def test_a_coordinator_that_moves_is_not_taken_for_one_without_the_id(responses:
 
 def test_of_two_coordinators_the_one_with_the_open_transaction_counts(responses: TransactionResponses) -> None:
     responses.open = {2: [HANGING]}
-    responses.coordinators = {1: [described("a", 4711)], 2: [described("a", 4711, "CompleteAbort")]}
+    responses.coordinators = {
+        1: [described_transaction("a", 4711)],
+        2: [described_transaction("a", 4711, "CompleteAbort")],
+    }
     assert hanging_transactions.search("orders").rows == []
 
 
@@ -63,11 +66,11 @@ def test_a_transaction_that_ends_during_the_search_does_not_hang(
     responses.open = {2: [HANGING]}
     listed = responses.list
 
-    def ends(*given: object, **more: object) -> object:
+    def end_and_list(*given: object, **more: object) -> object:
         responses.open = {2: []}
         return listed(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(hanging_transactions.client, "list_transactions", ends)
+    monkeypatch.setattr(hanging_transactions.client, "list_transactions", end_and_list)
     scan = hanging_transactions.search("orders")
     assert scan.rows == [] and scan.open_count == 1
 

@@ -16,7 +16,7 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def fails(name: CheckName, subject: str, minutes_ago: int = 0) -> None:
+def create_failure(name: CheckName, subject: str, minutes_ago: int = 0) -> None:
     since = timezone.now() - timedelta(minutes=minutes_ago)
     HealthFailure.objects.create(name=name, subject=subject, value=1, since=since)
 
@@ -29,17 +29,17 @@ def test_limits_are_the_thresholds_in_force() -> None:
 
 
 def test_the_longest_failures_come_first() -> None:
-    fails(CheckName.GROUP_PROGRESS, "new")
-    fails(CheckName.GROUP_PROGRESS, "old", 90)
-    fails(CheckName.REPLICATION, "topic", 500)
+    create_failure(CheckName.GROUP_PROGRESS, "new")
+    create_failure(CheckName.GROUP_PROGRESS, "old", 90)
+    create_failure(CheckName.REPLICATION, "topic", 500)
     assert [f.subject for f in failure_list(CheckName.GROUP_PROGRESS).rows] == ["old", "new"]
     assert [f.subject for f in failure_list(per_page=2, page=2).rows] == ["new"]
 
 
 def test_objects_with_the_lowest_score_come_first(world: World) -> None:
-    fails(CheckName.GROUP_LAG_KNOWN, "a")
-    fails(CheckName.GROUP_PROGRESS, "b")
-    fails(CheckName.GROUP_LAG_KNOWN, "b")
+    create_failure(CheckName.GROUP_LAG_KNOWN, "a")
+    create_failure(CheckName.GROUP_PROGRESS, "b")
+    create_failure(CheckName.GROUP_LAG_KNOWN, "b")
     rows = score_list("group").rows
     assert [(r.subject, r.failed) for r in rows] == [
         ("b", ["group_lag_known", "group_progress"]),

@@ -30,7 +30,7 @@ RATE, SIZE = ("topic:flights", "records_per_s"), ("topic:flights", "size_bytes")
 HOUR = int(timezone.now().timestamp()) // SPAN_S * SPAN_S - 20 * SPAN_S
 
 
-def at(seconds: float) -> datetime:
+def time_at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -40,7 +40,7 @@ def maintain(now_s: int) -> None:
 
 
 def values(since: int, until: int) -> list[float | None]:
-    return [s.value for s in history.lines([RATE], at(since), at(until))[RATE].steps]
+    return [s.value for s in history.lines([RATE], time_at(since), time_at(until))[RATE].steps]
 
 
 def test_frames_and_chunks_make_one_line() -> None:
@@ -60,23 +60,23 @@ def test_a_gap_stays_a_gap() -> None:
 
 def test_a_long_range_has_averages_and_peaks() -> None:
     record(HistoryRecorder(), {HOUR + 10 * i: {RATE: 100 if i == 3 else 0} for i in range(12)})
-    line = history.lines([RATE], at(HOUR), at(HOUR + 6 * 3600))[RATE]
+    line = history.lines([RATE], time_at(HOUR), time_at(HOUR + 6 * 3600))[RATE]
     assert (line.step_s, len(line.steps)) == (60, 360)
     assert [(s.value, s.peak) for s in line.steps[:3]] == [(16.667, 100), (0, 0), (None, None)]
-    assert len(history.lines([RATE], at(HOUR), at(HOUR + 31 * 86_400))[RATE].steps) <= POINTS_MAX
+    assert len(history.lines([RATE], time_at(HOUR), time_at(HOUR + 31 * 86_400))[RATE].steps) <= POINTS_MAX
 
 
 def test_old_values_have_steps_of_a_minute() -> None:
     record(HistoryRecorder(), {HOUR + 10 * i: {RATE: i} for i in range(12)})
     maintain(HOUR + SPAN_S + FINE_S)
-    line = history.lines([RATE], at(HOUR), at(HOUR + 180))[RATE]
+    line = history.lines([RATE], time_at(HOUR), time_at(HOUR + 180))[RATE]
     assert (line.step_s, [s.value for s in line.steps]) == (60, [2.5, 8.5, None])
 
 
 def test_a_value_that_is_not_written_yet_is_no_gap() -> None:
     now = int(timezone.now().timestamp()) // 10 * 10
     record(HistoryRecorder(), {now - 60: {RATE: 3}, now - 40: {RATE: 4}, now - 20: {RATE: 5}})
-    steps = history.lines([RATE], at(now - 60), at(now + 9))[RATE].steps
+    steps = history.lines([RATE], time_at(now - 60), time_at(now + 9))[RATE].steps
     assert [s.value for s in steps] == [3, None, 4, None, 5]
 
 
@@ -85,7 +85,9 @@ def test_all_charts_of_a_page_cost_three_queries() -> None:
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        found = history.lines([RATE, SIZE, ("cluster", "offline"), ("broker:1", "leaders")], at(HOUR), at(HOUR + 20))
+        found = history.lines(
+            [RATE, SIZE, ("cluster", "offline"), ("broker:1", "leaders")], time_at(HOUR), time_at(HOUR + 20)
+        )
     assert len(queries) == 3
     assert [line.steps[0].value for line in found.values()] == [1, 2, 3, None]
     assert [line.recorded for line in found.values()] == [True, True, True, False]
@@ -93,9 +95,9 @@ def test_all_charts_of_a_page_cost_three_queries() -> None:
 
 def test_the_history_of_a_metric_has_its_unit_and_range() -> None:
     record(HistoryRecorder(), {HOUR: {RATE: 1}})
-    found = history.metric_history(*RATE, at(HOUR), at(HOUR + 20))
+    found = history.metric_history(*RATE, time_at(HOUR), time_at(HOUR + 20))
     assert found is not None
-    assert (found.unit, found.step_s, found.total, found.rows[0].at) == ("records/s", 10, 2, at(HOUR))
+    assert (found.unit, found.step_s, found.total, found.rows[0].at) == ("records/s", 10, 2, time_at(HOUR))
     assert history.metric_history(*SIZE) is None, "never recorded"
 
 
@@ -128,7 +130,7 @@ def test_a_range_ends_now_at_most() -> None:
 def copied_to_the_lake(folder: Path, settings: Any, values: dict[int, float]) -> None:
     settings.WEIR = replace(settings.WEIR, lake_dir=folder)
     table = lake_history.points_table(LakeSettings.of_folder(folder).open())
-    rows = [{"subject": RATE[0], "metric": RATE[1], "timestamp": at(t), "value": v} for t, v in values.items()]
+    rows = [{"subject": RATE[0], "metric": RATE[1], "timestamp": time_at(t), "value": v} for t, v in values.items()]
     files = [f for _, f in write_arrow(table, pa.Table.from_pylist(rows, schema=lake_history.POINTS_ARROW))]
     assert lake_history.commit(table, None, "2026-03-02", files, "run-1")
 
@@ -138,7 +140,7 @@ def test_values_older_than_the_rows_come_from_the_lake(tmp_path: Path, settings:
     old, new = now - 40 * 86_400, now - 2 * SPAN_S
     copied_to_the_lake(tmp_path, settings, {old: 4, old + 60: 8, new: 1_000})
     record(HistoryRecorder(), {new + 10 * i: {RATE: 20} for i in range(6)})
-    line = history.lines([RATE], at(now - 60 * 86_400), at(now))[RATE]
+    line = history.lines([RATE], time_at(now - 60 * 86_400), time_at(now))[RATE]
     assert (line.lake, line.step_s) == (LakePart.READ, 14_400)
     found = [(s.at_s, s.value, s.peak) for s in line.steps if s.value is not None]
     assert found == [(old // 14_400 * 14_400, 6, 8), (new // 14_400 * 14_400, 20, 20)], "new values come from the rows"
@@ -147,7 +149,7 @@ def test_values_older_than_the_rows_come_from_the_lake(tmp_path: Path, settings:
 def test_a_metric_that_only_the_lake_has_was_recorded(tmp_path: Path, settings: Any) -> None:
     old = int(timezone.now().timestamp()) // 3600 * 3600 - 40 * 86_400
     copied_to_the_lake(tmp_path, settings, {old: 4, old + 60: 8})
-    found = history.metric_history(*RATE, at(old), at(old + 3600))
+    found = history.metric_history(*RATE, time_at(old), time_at(old + 3600))
     assert found is not None and (found.lake, found.step_s) == ("read", 60)
     assert [r.value for r in found.rows[:3]] == [4, 8, None]
 

@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)
-def happened(db: None) -> None:
+def events_of_the_last_hour(db: None) -> None:
     now = timezone.now()
     record("alice", "topic.alter", "topic", "flights")
     record("alice", "broker.cordon", "broker", "2")
@@ -27,17 +27,17 @@ def happened(db: None) -> None:
         ClusterEvent.objects.create(at=now, kind=kind, subject=subject, text=f"{kind} {subject}".strip())
 
 
-def found(subject: str) -> list[tuple[str, str]]:
+def marks_of(subject: str) -> list[tuple[str, str]]:
     now = timezone.now()
     return sorted((m.kind, m.text) for m in marks(subject, now - HOUR, now + HOUR).rows)
 
 
 def test_the_cluster_has_all_marks() -> None:
-    assert len(found("cluster")) == 2 + 3 + 3
+    assert len(marks_of("cluster")) == 2 + 3 + 3
 
 
 def test_a_broker_has_its_own_marks_and_all_elections() -> None:
-    assert found("broker:2") == [
+    assert marks_of("broker:2") == [
         ("alert", "broker_down"),
         ("broker", "broker_down 2"),
         ("change", "broker.cordon 2, alice"),
@@ -48,14 +48,16 @@ def test_a_broker_has_its_own_marks_and_all_elections() -> None:
 def test_a_partition_has_the_changes_of_its_topic() -> None:
     events = [("broker", "broker_down 2"), ("broker", "broker_down 3"), ("election", "leaders_changed")]
     assert (
-        found("partition:flights:0")
-        == found("topic:flights")
+        marks_of("partition:flights:0")
+        == marks_of("topic:flights")
         == sorted([*events, ("change", "topic.alter flights, alice")])
     )
 
 
 def test_a_group_has_its_alerts() -> None:
-    assert ("alert", "group_stalled") in found("group:g") and ("alert", "group_stalled") not in found("group:other")
+    assert ("alert", "group_stalled") in marks_of("group:g") and ("alert", "group_stalled") not in marks_of(
+        "group:other"
+    )
 
 
 def test_only_the_newest_marks_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:

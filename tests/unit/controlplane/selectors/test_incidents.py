@@ -90,7 +90,7 @@ def test_silenced_incidents_are_last_and_an_acknowledgement_names_its_operator(w
 
 def test_a_silent_monitor_has_a_page_without_a_row(world: World) -> None:
     assert incidents.incident_detail(0) is None and incidents.incident_list() == []
-    world.aged(300)
+    world.age_observation(300)
     detail = incidents.incident_detail(0)
     assert detail is not None and detail.alert.kind == "monitor_silent" and detail.timeline == []
     assert [i.cause.id for i in incidents.incident_list()] == [0]

@@ -52,12 +52,12 @@ class Leaders:
         )
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, world: World, leaders: Leaders) -> None:
+def use_leaders(monkeypatch: pytest.MonkeyPatch, world: World, leaders: Leaders) -> None:
     world.topic("orders", *[(1, 2)] * len(leaders.records))
     monkeypatch.setattr(client, "look_up", leaders)
 
 
-def whole(limit: int) -> tuple[list[tuple[int, int]], list[KeyLookup]]:
+def read_all_pages(limit: int) -> tuple[list[tuple[int, int]], list[KeyLookup]]:
     """(partition, offset) of every row until the token is empty, and the responses."""
     rows: list[tuple[int, int]] = []
     responses: list[KeyLookup] = []
@@ -76,8 +76,8 @@ def test_tokens_lead_through_all_partitions_once_whatever_the_order_of_timestamp
     monkeypatch: pytest.MonkeyPatch, world: World, limit: int, per_response: int
 ) -> None:
     leaders = Leaders({0: [5, 9, 1], 1: [1, 2, 3, 4, 90], 2: [7, 7]}, per_response)
-    asked(monkeypatch, world, leaders)
-    rows, responses = whole(limit)
+    use_leaders(monkeypatch, world, leaders)
+    rows, responses = read_all_pages(limit)
     assert sorted(rows) == [(p, o) for p, stamps in leaders.records.items() for o in range(len(stamps))]
     for partition in leaders.records:
         offsets = [o for p, o in rows if p == partition]
@@ -86,7 +86,7 @@ def test_tokens_lead_through_all_partitions_once_whatever_the_order_of_timestamp
 
 
 def test_the_newest_record_of_all_partitions_is_first(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    asked(monkeypatch, world, Leaders({0: [1, 4], 1: [2, 3]}))
+    use_leaders(monkeypatch, world, Leaders({0: [1, 4], 1: [2, 3]}))
     found = look_up_key("orders", b"k", limit=3)
     assert [(r.partition, r.offset) for r in found.rows] == [(0, 1), (1, 1), (1, 0)]
     assert not found.complete and found.log_bytes == 200 and found.index_bytes == 14
@@ -94,7 +94,7 @@ def test_the_newest_record_of_all_partitions_is_first(monkeypatch: pytest.Monkey
 
 
 def test_masking_rules_apply_to_found_records(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    asked(monkeypatch, world, Leaders({0: [1]}))
+    use_leaders(monkeypatch, world, Leaders({0: [1]}))
     renderer = RecordRenderer("orders", [MaskRule("orders", MaskTarget.VALUE, "")])
     (row,) = look_up_key("orders", b"k", renderer=renderer).rows
     assert row.value_format == "masked" and row.value != "ff" and (row.key_bytes, row.value_bytes) == (1, 1)
@@ -105,7 +105,7 @@ def test_a_leader_that_does_not_respond_leaves_its_partition_in_the_token(
 ) -> None:
     leaders = Leaders({0: [1], 1: [2]})
     leaders.dead = {1}
-    asked(monkeypatch, world, leaders)
+    use_leaders(monkeypatch, world, leaders)
     found = look_up_key("orders", b"k")
     assert [p.state for p in found.partitions] == ["complete", "failed"] and not found.complete
     assert found.partitions[1].problem == "broker 1 does not respond"
@@ -117,7 +117,7 @@ def test_a_leader_that_does_not_respond_leaves_its_partition_in_the_token(
 def test_a_partition_without_a_known_leader_is_a_failure_of_its_own(
     monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
-    asked(monkeypatch, world, Leaders({0: [1]}))
+    use_leaders(monkeypatch, world, Leaders({0: [1]}))
     Broker.objects.all().delete()
     found = look_up_key("orders", b"k")
     assert found.partitions[0].problem == "orders-0 has no leader with a known address"
@@ -125,14 +125,14 @@ def test_a_partition_without_a_known_leader_is_a_failure_of_its_own(
 
 def test_bytes_and_time_are_shared_between_the_partitions(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     leaders = Leaders({0: [1], 1: [2]})
-    asked(monkeypatch, world, leaders)
+    use_leaders(monkeypatch, world, leaders)
     seen: list[tuple[int, int]] = []
 
-    def spied(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
+    def look_up_and_record(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
         seen.append((q.bytes_max, q.duration_ms_max))
         return leaders(broker, topic, partition, q)
 
-    monkeypatch.setattr(client, "look_up", spied)
+    monkeypatch.setattr(client, "look_up", look_up_and_record)
     look_up_key("orders", b"k", bytes_max=1_000, duration_s=600.0)
     assert [b for b, _ in seen] == [500, 900] and seen[0][1] <= 300_000
     found = look_up_key("orders", b"k", bytes_max=50, duration_s=600.0)
@@ -156,7 +156,7 @@ def test_bytes_and_time_are_shared_between_the_partitions(monkeypatch: pytest.Mo
 def test_invalid_questions_are_rejected(
     monkeypatch: pytest.MonkeyPatch, world: World, arguments: dict[str, Any], field: str
 ) -> None:
-    asked(monkeypatch, world, Leaders({0: [1], 1: [1]}))
+    use_leaders(monkeypatch, world, Leaders({0: [1], 1: [1]}))
     with pytest.raises(Rejected) as rejection:
         look_up_key(**{"topic": "orders", "key": b"k", **arguments})
     assert rejection.value.field == field
@@ -164,14 +164,14 @@ def test_invalid_questions_are_rejected(
 
 def test_only_the_chosen_partitions_are_searched(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     leaders = Leaders({0: [1], 1: [2], 2: [3]})
-    asked(monkeypatch, world, leaders)
+    use_leaders(monkeypatch, world, leaders)
     found = look_up_key("orders", b"k", partitions=(0, 2))
     assert found.complete and [p.partition for p in found.partitions] == [0, 2]
 
 
 def test_an_incomplete_response_has_the_reason(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     leaders = Leaders({0: [1, 2, 3], 1: [4]})
-    asked(monkeypatch, world, leaders)
+    use_leaders(monkeypatch, world, leaders)
     complete = look_up_key("orders", b"k")
     assert (complete.stopped, complete.is_page, complete.note) == (
         "end",
@@ -191,7 +191,7 @@ def test_an_incomplete_response_has_the_reason(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_partition_whose_records_are_not_shown_is_not_complete(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    asked(monkeypatch, world, Leaders({0: [1, 2], 1: [3, 4]}))
+    use_leaders(monkeypatch, world, Leaders({0: [1, 2], 1: [3, 4]}))
     found = look_up_key("orders", b"k", limit=2)
     assert [(p.state, p.stopped, p.searched_from) for p in found.partitions] == [
         ("more", "limit", 2),
@@ -201,21 +201,21 @@ def test_a_partition_whose_records_are_not_shown_is_not_complete(monkeypatch: py
 
 def test_a_value_that_the_broker_cut_is_marked(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     leaders = Leaders({0: [1]})
-    asked(monkeypatch, world, leaders)
+    use_leaders(monkeypatch, world, leaders)
 
-    def cut(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
+    def look_up_with_cut_value(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
         response = leaders(broker, topic, partition, q)
         response.matches[0].value_size = 70_000
         return response
 
-    monkeypatch.setattr(client, "look_up", cut)
+    monkeypatch.setattr(client, "look_up", look_up_with_cut_value)
     (row,) = look_up_key("orders", b"k").rows
     assert row.value_bytes == 70_000 and any("the first 1 of 70,000 bytes" in note for note in row.notes)
 
 
 def test_a_download_is_several_look_ups_within_its_limits(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     leaders = Leaders({0: list(range(250)), 1: list(range(30))}, per_response=60)
-    asked(monkeypatch, world, leaders)
+    use_leaders(monkeypatch, world, leaders)
     whole = look_up_for_download("orders", b"k", limit=1_000)
     assert whole.complete and len(whole.rows) == 280 and len({(r.partition, r.offset) for r in whole.rows}) == 280
     part = look_up_for_download("orders", b"k", limit=150)

@@ -71,7 +71,7 @@ def tables(monkeypatch: pytest.MonkeyPatch, world: World) -> Lake:
     return tables
 
 
-def places(found: KeyLookup) -> list[tuple[int, int]]:
+def partitions_and_offsets(found: KeyLookup) -> list[tuple[int, int]]:
     return [(r.partition, r.offset) for r in found.rows]
 
 
@@ -81,7 +81,7 @@ def test_tokens_lead_through_the_brokers_and_the_lake_once(tables: Lake, limit: 
     found = look_up_key("orders", b"k", limit=limit, lake=True)
     while True:
         assert found.rows or found.complete, "each response makes progress"
-        rows += places(found)
+        rows += partitions_and_offsets(found)
         if found.complete:
             break
         found = look_up_key("orders", b"k", limit=limit, lake=True, token=found.token)
@@ -114,7 +114,7 @@ def test_without_the_request_the_lake_is_not_searched(tables: Lake) -> None:
 
 def test_the_lake_waits_until_the_brokers_have_searched_their_records(tables: Lake) -> None:
     found = look_up_key("orders", b"k", limit=1, lake=True, partitions=[1])
-    assert places(found) == [(1, 3)] and found.lake is not None and not found.complete
+    assert partitions_and_offsets(found) == [(1, 3)] and found.lake is not None and not found.complete
     found = look_up_key("orders", b"k", limit=1, bytes_max=1, lake=True)
     assert found.lake is not None and found.lake.state == "not_reached" and not found.complete
 
@@ -132,7 +132,7 @@ def test_a_failed_search_of_the_lake_is_said_and_can_be_repeated(tables: Lake) -
     assert found.lake.problem == "The read of the lake took longer than 15 s."
     tables.error = None
     again = look_up_key("orders", b"k", limit=100, lake=True, token=found.token)
-    assert again.complete and sorted(places(again)) == [(p, o) for p in (0, 1) for o in range(3)]
+    assert again.complete and sorted(partitions_and_offsets(again)) == [(p, o) for p in (0, 1) for o in range(3)]
 
 
 def test_a_topic_that_is_not_in_the_lake(tables: Lake) -> None:
@@ -169,7 +169,7 @@ def test_a_download_continues_in_the_lake_and_ends_when_the_lake_fails(
     monkeypatch.setattr("controlplane.selectors.key_lookups.MATCHES_MAX", 2)
     found = look_up_for_download("orders", b"k", limit=100, lake=True)
     expected = [(p, o) for p, stamps in STAMPS.items() for o in range(len(stamps))]
-    assert found.complete and sorted(places(found)) == expected
+    assert found.complete and sorted(partitions_and_offsets(found)) == expected
     tables.error = QueryError.TIME
     tables.asked.clear()
     found = look_up_for_download("orders", b"k", limit=100, lake=True)
@@ -209,7 +209,7 @@ def test_the_lake_is_searched_instead_of_a_remote_tier_that_does_not_respond(
     assert (found.complete, found.stopped, len(found.rows)) == (False, "remote", 6) and found.token
     found = look_up_key("orders", b"k", limit=100, lake=True)
     assert found.complete and not found.token
-    assert sorted(places(found)) == [(p, o) for p, stamps in STAMPS.items() for o in range(len(stamps))]
+    assert sorted(partitions_and_offsets(found)) == [(p, o) for p, stamps in STAMPS.items() for o in range(len(stamps))]
     tables.error = QueryError.TIME
     found = look_up_key("orders", b"k", limit=100, lake=True)
     assert (found.complete, found.stopped) == (False, "remote") and found.token

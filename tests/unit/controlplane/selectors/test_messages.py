@@ -84,16 +84,16 @@ def query(
     return RecordQuery("flights", partitions, start, **more)
 
 
-def places(query: RecordQuery, resume: str = "") -> list[tuple[int, int]]:
+def offsets_and_partitions(query: RecordQuery, resume: str = "") -> list[tuple[int, int]]:
     return [(r.offset, r.partition) for r in read_messages(query, resume).rows]
 
 
 def test_start_positions() -> None:
-    assert places(query(limit=3)) == [(10, 0), (10, 1), (11, 0)]
-    assert places(query(StartPosition.LATEST, limit=3)) == [(99, 0), (99, 1), (98, 0)]
-    assert places(query(StartPosition.OFFSET, offset=50, limit=2)) == [(50, 0), (50, 1)]
-    assert places(query(StartPosition.TIMESTAMP, timestamp_ms=60_500, limit=2)) == [(61, 0), (61, 1)]
-    assert places(query(StartPosition.TIMESTAMP, timestamp_ms=200_000)) == []
+    assert offsets_and_partitions(query(limit=3)) == [(10, 0), (10, 1), (11, 0)]
+    assert offsets_and_partitions(query(StartPosition.LATEST, limit=3)) == [(99, 0), (99, 1), (98, 0)]
+    assert offsets_and_partitions(query(StartPosition.OFFSET, offset=50, limit=2)) == [(50, 0), (50, 1)]
+    assert offsets_and_partitions(query(StartPosition.TIMESTAMP, timestamp_ms=60_500, limit=2)) == [(61, 0), (61, 1)]
+    assert offsets_and_partitions(query(StartPosition.TIMESTAMP, timestamp_ms=200_000)) == []
 
 
 def test_minutes_before_now_mean_the_same_time_on_each_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_minutes_before_now_mean_the_same_time_on_each_page(monkeypatch: pytest.
     first = read_messages(asked)
     assert [(r.offset, r.partition) for r in first.rows] == [(60, 0), (60, 1)]
     monkeypatch.setattr(messages.time, "time_ns", lambda: 10**18)
-    assert places(asked, first.resume) == [(61, 0), (61, 1)]
+    assert offsets_and_partitions(asked, first.resume) == [(61, 0), (61, 1)]
 
 
 def test_an_offset_outside_the_log_has_a_note() -> None:
@@ -179,7 +179,7 @@ def test_without_a_broker_every_partition_has_a_problem_and_the_token_stays(read
     assert (nothing.percent, nothing.resume, nothing.complete) == (0.0, "", False)
     kept = read_messages(asked, token)
     reader.no_response = False
-    assert places(asked, kept.resume) == places(asked, token)
+    assert offsets_and_partitions(asked, kept.resume) == offsets_and_partitions(asked, token)
 
 
 @pytest.mark.parametrize(

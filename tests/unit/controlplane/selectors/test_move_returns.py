@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def finished(world: World) -> Move:
+def move_with_finished_partition(world: World) -> Move:
     """A move of two partitions off broker 1 of which the first is finished, and a third one that only changes its order."""
     world.topic("flights", (1, 2), (1, 2), (2, 3), size=1000)
     plan = [
@@ -27,16 +27,16 @@ def finished(world: World) -> Move:
     return move
 
 
-def test_only_finished_partitions_are_copied_to_their_missing_brokers(finished: Move) -> None:
-    assert copies_back(finished.pk) == CopiesBack(1000, 1000, 0)
-    MovePartition.objects.filter(move=finished, partition=1).update(state="done", active=False)
+def test_only_finished_partitions_are_copied_to_their_missing_brokers(move_with_finished_partition: Move) -> None:
+    assert copies_back(move_with_finished_partition.pk) == CopiesBack(1000, 1000, 0)
+    MovePartition.objects.filter(move=move_with_finished_partition, partition=1).update(state="done", active=False)
     ObservedPartition.objects.filter(index=1).update(size_bytes=50)
-    assert copies_back(finished.pk) == CopiesBack(1050, 1050, 0)
+    assert copies_back(move_with_finished_partition.pk) == CopiesBack(1050, 1050, 0)
 
 
-def test_an_unknown_size_is_counted(finished: Move) -> None:
+def test_an_unknown_size_is_counted(move_with_finished_partition: Move) -> None:
     ObservedPartition.objects.update(size_bytes=None)
-    assert copies_back(finished.pk) == CopiesBack(0, 0, 1)
+    assert copies_back(move_with_finished_partition.pk) == CopiesBack(0, 0, 1)
 
 
 def test_a_finished_partition_that_returns_has_no_end(world: World) -> None:

@@ -17,7 +17,7 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def part(replicas: list[int], index: int = 0, topic: str = "flights") -> dict[str, Any]:
+def part_payload(replicas: list[int], index: int = 0, topic: str = "flights") -> dict[str, Any]:
     return {"topic": topic, "partition": index, "replicas": replicas}
 
 
@@ -29,8 +29,11 @@ def part(replicas: list[int], index: int = 0, topic: str = "flights") -> dict[st
         ({"kind": "topic", "topic": "t", "brokers": [1, 2]}, "Topic t to brokers 1, 2"),
         ({"kind": "replication_factor", "topic": "t", "replication_factor": 2}, "Topic t to replication factor 2"),
         ({"kind": "rebalance", "goals": ["disk", "leaders"]}, "Rebalance by disk, leaders"),
-        ({"kind": "partitions", "partitions": [part([1])]}, "flights-0"),
-        ({"kind": "partitions", "partitions": [part([1]), part([1], 1)]}, "2 partitions, manual assignment"),
+        ({"kind": "partitions", "partitions": [part_payload([1])]}, "flights-0"),
+        (
+            {"kind": "partitions", "partitions": [part_payload([1]), part_payload([1], 1)]},
+            "2 partitions, manual assignment",
+        ),
     ],
 )
 def test_the_title_names_the_scope(scope: dict[str, Any], title: str) -> None:
@@ -40,7 +43,7 @@ def test_the_title_names_the_scope(scope: dict[str, Any], title: str) -> None:
 def plan(world: World, actor: str = "alice", topic: str = "flights", **more: Any) -> Move:
     world.topic(topic, (1, 2))
     return moves.plan_move(
-        parse({"kind": "partitions", "partitions": [part([2, 3], topic=topic)]}), actor=actor, **more
+        parse({"kind": "partitions", "partitions": [part_payload([2, 3], topic=topic)]}), actor=actor, **more
     )
 
 
@@ -67,12 +70,16 @@ def test_moves_are_found_by_topic_author_reason_and_progress(world: World) -> No
     first, second = plan(world), plan(world, "bob", "payments", comment="Disk is full")
     moves.cancel_move(second.pk, actor="bob")
 
-    def found(**options: Any) -> list[int]:
+    def move_ids(**options: Any) -> list[int]:
         return [m.id for m in selectors.move_list(**options).rows]
 
-    assert found() == [second.pk, first.pk]
-    assert (found(query="FLIG"), found(query="bob"), found(query="full")) == ([first.pk], [second.pk], [second.pk])
-    assert (found(state="unfinished"), found(state="finished")) == ([first.pk], [second.pk])
+    assert move_ids() == [second.pk, first.pk]
+    assert (move_ids(query="FLIG"), move_ids(query="bob"), move_ids(query="full")) == (
+        [first.pk],
+        [second.pk],
+        [second.pk],
+    )
+    assert (move_ids(state="unfinished"), move_ids(state="finished")) == ([first.pk], [second.pk])
 
 
 def test_the_duration_is_known_after_the_end(world: World) -> None:
@@ -92,5 +99,5 @@ def test_rates_between_samples_are_never_negative(world: World) -> None:
 
 def test_the_files_for_kafka_have_the_planned_and_the_previous_placement(world: World) -> None:
     files = selectors.kafka_plans(plan(world).pk)
-    assert files["proposed"] == {"version": 1, "partitions": [part([2, 3])]}
-    assert files["previous"] == {"version": 1, "partitions": [part([1, 2])]}
+    assert files["proposed"] == {"version": 1, "partitions": [part_payload([2, 3])]}
+    assert files["previous"] == {"version": 1, "partitions": [part_payload([1, 2])]}

@@ -45,7 +45,7 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def steps(
+def next_steps_of(
     kind: str, subject: str = "", *, ended: bool = False, metric: AlertMetric | None = None
 ) -> list[tuple[str, list[str]]]:
     now = timezone.now()
@@ -54,17 +54,17 @@ def steps(
 
 
 def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
-    assert steps("broker_down", "2") == [("open_broker", ["2"]), ("drain_broker", ["2"])]
-    assert steps("broker_silent", "2") == [("open_broker", ["2"])]
-    assert steps("disk_failed", "2") == [("drain_broker", ["2"])]
-    assert steps("disk_low", "2") == [], "no topic has bytes on it"
-    assert steps("disk_filling", "2") == [("open_broker", ["2"])]
-    assert steps("disk_slow", "2") == [("demote_broker", ["2"]), ("open_broker", ["2"])]
+    assert next_steps_of("broker_down", "2") == [("open_broker", ["2"]), ("drain_broker", ["2"])]
+    assert next_steps_of("broker_silent", "2") == [("open_broker", ["2"])]
+    assert next_steps_of("disk_failed", "2") == [("drain_broker", ["2"])]
+    assert next_steps_of("disk_low", "2") == [], "no topic has bytes on it"
+    assert next_steps_of("disk_filling", "2") == [("open_broker", ["2"])]
+    assert next_steps_of("disk_slow", "2") == [("demote_broker", ["2"]), ("open_broker", ["2"])]
     Broker.objects.filter(pk=2).update(configs={LEADERSHIP: "false"})
-    assert steps("disk_slow", "2") == [("open_broker", ["2"])], "its page restores leadership"
-    assert steps("move_stuck", "7") == [("open_move", ["7"])]
-    assert steps("move_will_not_finish", "7") == [("throttle_move", ["7"])]
-    assert steps("archive_failed", "3") == [("resume_archive", ["3"])]
+    assert next_steps_of("disk_slow", "2") == [("open_broker", ["2"])], "its page restores leadership"
+    assert next_steps_of("move_stuck", "7") == [("open_move", ["7"])]
+    assert next_steps_of("move_will_not_finish", "7") == [("throttle_move", ["7"])]
+    assert next_steps_of("archive_failed", "3") == [("resume_archive", ["3"])]
 
 
 def test_a_full_disk_leads_to_the_retention_of_the_topic_with_the_most_bytes_on_it(world: World) -> None:
@@ -76,26 +76,26 @@ def test_a_full_disk_leads_to_the_retention_of_the_topic_with_the_most_bytes_on_
     ObservedReplica.objects.filter(topic_name="everywhere").update(size_bytes=500)
     Broker.objects.update(free_bytes=None)
     move = ("move_off_broker", ["3", "here", "0=1"])
-    assert steps("disk_low", "3") == [move, ("raise_retention", ["here"])]
-    assert steps("disk_filling", "3") == [move, ("raise_retention", ["here"]), ("open_broker", ["3"])]
+    assert next_steps_of("disk_low", "3") == [move, ("raise_retention", ["here"])]
+    assert next_steps_of("disk_filling", "3") == [move, ("raise_retention", ["here"]), ("open_broker", ["3"])]
     Broker.objects.update(free_bytes=1000)
-    assert steps("disk_low", "3") == [("raise_retention", ["here"])], "no other broker has room for 900 bytes"
-    assert steps("disk_low", "2")[-1] == ("raise_retention", ["everywhere"])
+    assert next_steps_of("disk_low", "3") == [("raise_retention", ["here"])], "no other broker has room for 900 bytes"
+    assert next_steps_of("disk_low", "2")[-1] == ("raise_retention", ["everywhere"])
     Broker.objects.filter(pk=1).update(free_bytes=1200)
-    assert steps("disk_low", "3") == [move, ("raise_retention", ["here"])]
+    assert next_steps_of("disk_low", "3") == [move, ("raise_retention", ["here"])]
 
 
 def test_a_full_disk_leads_to_the_running_move_that_fills_it(world: World) -> None:
     world.topic("flights", (1, 2))
     move = plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
     target = next(iter(set(MovePartition.objects.get(move_id=move).replicas_to) - {1, 2}))
-    assert steps("disk_low", str(target)) == [], "the move is only planned"
+    assert next_steps_of("disk_low", str(target)) == [], "the move is only planned"
     Move.objects.filter(pk=move).update(state="running")
     MovePartition.objects.filter(move_id=move).update(bytes_total=1_000, bytes_done=200)
-    assert steps("disk_low", str(target))[0] == ("open_filling_move", [str(move), str(target), "800"])
+    assert next_steps_of("disk_low", str(target))[0] == ("open_filling_move", [str(move), str(target), "800"])
     MovePartition.objects.filter(move_id=move).update(bytes_total=None, bytes_done=None)
-    assert steps("disk_low", str(target))[0] == ("open_filling_move", [str(move), str(target), ""])
-    assert steps("disk_low", "1") == [], "the move copies nothing to this broker"
+    assert next_steps_of("disk_low", str(target))[0] == ("open_filling_move", [str(move), str(target), ""])
+    assert next_steps_of("disk_low", "1") == [], "the move copies nothing to this broker"
 
 
 def test_a_failed_move_is_rolled_back_if_a_partition_has_moved(world: World) -> None:
@@ -103,10 +103,10 @@ def test_a_failed_move_is_rolled_back_if_a_partition_has_moved(world: World) -> 
     move = Move.objects.get(pk=plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk)
     move.parts.update(state="rejected", active=False)
     page, again = ("open_move", [str(move.pk)]), ("plan_again", [str(move.pk), "drain", "broker=1"])
-    assert steps("move_failed", str(move.pk)) == [again, page], "a roll back would change no partition"
+    assert next_steps_of("move_failed", str(move.pk)) == [again, page], "a roll back would change no partition"
     MovePartition.objects.filter(pk=min(move.parts.values_list("pk", flat=True))).update(state="done")
-    assert steps("move_failed", str(move.pk)) == [("roll_back_move", [str(move.pk)]), page]
-    assert steps("move_failed", "777") == []
+    assert next_steps_of("move_failed", str(move.pk)) == [("roll_back_move", [str(move.pk)]), page]
+    assert next_steps_of("move_failed", "777") == []
 
 
 @pytest.mark.parametrize(
@@ -130,15 +130,15 @@ def test_the_form_of_a_new_move_gets_the_scope_of_the_failed_one(
 ) -> None:
     move = str(Move.objects.create(scope=scope, state="failed").pk)
     again = [] if values is None else [("plan_again", [move, *values])]
-    assert steps("move_failed", move) == [*again, ("open_move", [move])]
+    assert next_steps_of("move_failed", move) == [*again, ("open_move", [move])]
     assert [(s.kind, s.target) for s in plan_move_again(int(move), "failed")] == again
     assert plan_move_again(int(move), "done") == []
 
 
 def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -> None:
-    assert steps("broker_down", "2", ended=True) == steps("monitor_silent") == []
-    assert steps("zookeeper_away") == [], "no supervisor keeps it stopped"
-    assert steps("worker_silent") == steps("spark_worker_silent") == []
+    assert next_steps_of("broker_down", "2", ended=True) == next_steps_of("monitor_silent") == []
+    assert next_steps_of("zookeeper_away") == [], "no supervisor keeps it stopped"
+    assert next_steps_of("worker_silent") == next_steps_of("spark_worker_silent") == []
 
 
 def test_each_stopped_controller_can_be_started(world: World, settings: Any, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_each_stopped_controller_can_be_started(world: World, settings: Any, tmp
     state = {"supervisor": {"pid": os.getpid(), "started": own}, "processes": rows}
     (tmp_path / "processes.json").write_text(json.dumps(state))
     settings.WEIR = replace(settings.WEIR, data_dir=tmp_path)
-    assert steps("no_controller") == [("start_process", ["controller-2"]), ("start_process", ["controller-3"])]
+    assert next_steps_of("no_controller") == [("start_process", ["controller-2"]), ("start_process", ["controller-3"])]
 
 
 def test_too_few_in_sync_replicas_lead_to_a_partition_that_has_them(world: World) -> None:
@@ -159,17 +159,17 @@ def test_too_few_in_sync_replicas_lead_to_a_partition_that_has_them(world: World
     world.put("ledger", 0, isr=(1, 2))
     world.put("ledger", 1, isr=(1,))
     ObservedTopic.objects.filter(name="ledger").update(under_min_isr=1)
-    assert steps("partitions_under_min_isr") == [("open_partition", ["ledger", "1"])]
-    assert steps("partitions_under_replicated") == [("open_partition", ["flights", "0"])]
+    assert next_steps_of("partitions_under_min_isr") == [("open_partition", ["ledger", "1"])]
+    assert next_steps_of("partitions_under_replicated") == [("open_partition", ["flights", "0"])]
 
 
 def test_the_first_partition_with_the_problem_is_opened(world: World) -> None:
-    assert steps("partitions_offline") == []
+    assert next_steps_of("partitions_offline") == []
     world.topic("orders", (1, 2), (2, 3))
     world.put("orders", 0, isr=(1,))
     world.offline("orders", 1)
-    assert steps("partitions_under_replicated") == [("open_partition", ["orders", "0"])]
-    assert steps("partitions_offline") == [
+    assert next_steps_of("partitions_under_replicated") == [("open_partition", ["orders", "0"])]
+    assert next_steps_of("partitions_offline") == [
         ("open_partition", ["orders", "1"]),
         ("propose_election", ["orders", "1"]),
     ]
@@ -177,29 +177,29 @@ def test_the_first_partition_with_the_problem_is_opened(world: World) -> None:
 
 def test_the_record_at_the_committed_offset_of_a_stalled_group_is_read(world: World) -> None:
     row = ConsumerGroup.objects.create(group_id="billing", state="Stable", observed_at=timezone.now())
-    assert steps("group_stalled", "billing") == [("open_group", ["billing"])]
-    assert steps("group_retention", "billing") == [("open_group", ["billing"])]
+    assert next_steps_of("group_stalled", "billing") == [("open_group", ["billing"])]
+    assert next_steps_of("group_retention", "billing") == [("open_group", ["billing"])]
     for index, lag_ms in ((0, 5), (1, 900)):
         GroupPartition.objects.create(
             group=row, topic="orders", index=index, committed=77, lag_ms=lag_ms, observed_at=timezone.now()
         )
-    assert steps("group_stalled", "billing")[0] == ("read_record", ["orders", "1", "77"])
-    assert steps("group_retention", "billing")[0] == ("raise_retention", ["orders"])
-    assert steps("group_stopped", "billing") == [("open_group", ["billing"])]
-    assert steps("group_stopped") == [], "an alert about many groups has no single object"
+    assert next_steps_of("group_stalled", "billing")[0] == ("read_record", ["orders", "1", "77"])
+    assert next_steps_of("group_retention", "billing")[0] == ("raise_retention", ["orders"])
+    assert next_steps_of("group_stopped", "billing") == [("open_group", ["billing"])]
+    assert next_steps_of("group_stopped") == [], "an alert about many groups has no single object"
 
 
 def test_the_damaged_replica_the_drifted_topic_and_the_unknown_change_are_named(world: World) -> None:
-    assert steps("copies_damaged") == steps("drift") == steps("changes_unknown") == []
+    assert next_steps_of("copies_damaged") == next_steps_of("drift") == next_steps_of("changes_unknown") == []
     world.topic("orders", (1, 2), row=False)
     topic_id = world.image.topic_ids["orders"]
     ReplicaDamageReport.objects.create(topic_id=topic_id, topic_name="orders", partition=0, broker_id=2, kind="disk")
     change = Change.objects.create(
         actor="a", verb="topic.alter", object_kind="topic", object_name="x", outcome="unknown"
     )
-    assert steps("copies_damaged") == [("recover_replica", ["orders", "0", "2"])]
-    assert steps("drift") == [("open_topic", ["orders"])]
-    assert steps("changes_unknown") == [("open_change", [str(change.pk)])]
+    assert next_steps_of("copies_damaged") == [("recover_replica", ["orders", "0", "2"])]
+    assert next_steps_of("drift") == [("open_topic", ["orders"])]
+    assert next_steps_of("changes_unknown") == [("open_change", [str(change.pk)])]
 
 
 def test_an_unusual_metric_leads_to_the_charts_of_its_object(world: World) -> None:
@@ -212,6 +212,8 @@ def test_an_unusual_metric_leads_to_the_charts_of_its_object(world: World) -> No
         (HistorySubject.BROKER, "3", "open_broker"),
     ):
         metric = AlertMetric("lag_s", kind, name)
-        assert steps("anomaly", "a text", metric=metric) == [(step, [name]), list_of_anomalies]
+        assert next_steps_of("anomaly", "a text", metric=metric) == [(step, [name]), list_of_anomalies]
     cluster = AlertMetric("records_per_s", HistorySubject.CLUSTER, "")
-    assert steps("anomaly", "a text", metric=cluster) == steps("anomaly", "a text") == [list_of_anomalies]
+    assert (
+        next_steps_of("anomaly", "a text", metric=cluster) == next_steps_of("anomaly", "a text") == [list_of_anomalies]
+    )

@@ -21,7 +21,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> GroupWorld:
     return group_world(monkeypatch)
 
 
-def can(row: OffsetReset, **values: object) -> list[str]:
+def possible_actions(row: OffsetReset, **values: object) -> list[str]:
     OffsetReset.objects.filter(pk=row.pk).update(**values)
     found = selectors.reset_row(row.pk)
     assert found is not None
@@ -42,13 +42,13 @@ def test_problems_come_first_and_unchanged_partitions_last(group: GroupWorld) ->
 def test_each_state_has_its_allowed_operations(group: GroupWorld) -> None:
     row = services.preview("g", ResetSpec(ResetTarget.EARLIEST), actor="alice")
     now = timezone.now()
-    assert can(row) == ["apply", "cancel", "preview"]
-    assert can(row, computed_at=now - timedelta(minutes=31)) == ["cancel", "preview"]
-    assert can(row, state="waiting", wait_until=now) == ["cancel"]
-    assert can(row, state="expired", finished_at=now) == ["preview"], "nothing was written: no undo"
-    assert can(row, state="applying", applying_at=now, finished_at=None) == []
-    assert can(row, state="failed", finished_at=now) == ["undo"]
-    assert can(row, state="applied", finished_at=now - timedelta(days=8)) == []
+    assert possible_actions(row) == ["apply", "cancel", "preview"]
+    assert possible_actions(row, computed_at=now - timedelta(minutes=31)) == ["cancel", "preview"]
+    assert possible_actions(row, state="waiting", wait_until=now) == ["cancel"]
+    assert possible_actions(row, state="expired", finished_at=now) == ["preview"], "nothing was written: no undo"
+    assert possible_actions(row, state="applying", applying_at=now, finished_at=None) == []
+    assert possible_actions(row, state="failed", finished_at=now) == ["undo"]
+    assert possible_actions(row, state="applied", finished_at=now - timedelta(days=8)) == []
     unchanged = services.preview("g", ResetSpec(ResetTarget.FILE, offsets={("orders", 0): 50}), actor="alice")
-    assert "apply" not in can(unchanged)
+    assert "apply" not in possible_actions(unchanged)
     assert selectors.reset_row(10**6) is None and selectors.reset_detail(10**6) is None

@@ -30,35 +30,43 @@ def copy_on_3() -> partitions.ReplicaOf:
     ],
 )
 def test_the_position_of_a_replica_is_the_one_that_the_leader_reports(
-    lagging: World, reported: tuple[int, int], words: str, end: int | None, behind: int | None
+    world_with_lagging_replica: World, reported: tuple[int, int], words: str, end: int | None, behind: int | None
 ) -> None:
     """A disconnected replica reports no lag, because it knows only the last high watermark that it received."""
     metrics = MetricsCache()
     leader = BrokerSample(1, 5, {F0: (200, 1000)}, {F0: (700, 0)}, lagging={F0: {3: reported}})
     follower = BrokerSample(3, 5, {}, {F0: (700, 0)}, lagging={F0: {2: (1, 1)}})
-    metrics.write(metrics.apply([leader, follower], {}, lagging.image, 5), lagging.projection, lagging.image)
+    metrics.write(
+        metrics.apply([leader, follower], {}, world_with_lagging_replica.image, 5),
+        world_with_lagging_replica.projection,
+        world_with_lagging_replica.image,
+    )
     assert ObservedPartition.objects.get().lagging == {"3": list(reported)}, "a broker that does not lead has no say"
     copy = copy_on_3()
     assert words in copy.out_of_sync_reason and (copy.end_offset, copy.lag_records) == (end, behind)
-    again = metrics.apply([leader], {}, lagging.image, 6)
+    again = metrics.apply([leader], {}, world_with_lagging_replica.image, 6)
     assert not again.lagging, "nothing is written where nothing changed"
     whole = BrokerSample(1, 7, {F0: (200, 1000)}, {F0: (700, 0)})
-    metrics.write(metrics.apply([whole], {}, lagging.image, 7), lagging.projection, lagging.image)
+    metrics.write(
+        metrics.apply([whole], {}, world_with_lagging_replica.image, 7),
+        world_with_lagging_replica.projection,
+        world_with_lagging_replica.image,
+    )
     assert ObservedPartition.objects.get().lagging == {}
 
 
-def test_the_closest_replica_is_listed_first(lagging: World) -> None:
+def test_the_closest_replica_is_listed_first(world_with_lagging_replica: World) -> None:
     assert copy_on_3().out_of_sync_reason == "The leader has not reported the replica's log end offset yet."
     ObservedPartition.objects.update(lagging={"3": [940, -1]}, end_offset=1000)
-    lagging.put("flights", 0, adding=(3,))
+    world_with_lagging_replica.put("flights", 0, adding=(3,))
     assert copy_on_3().out_of_sync_reason.startswith(
         "A move is copying the replica to this broker. The replica lacks 60 records"
     )
-    lagging.put("flights", 0, adding=())
-    topic_id = lagging.image.topic_ids["flights"]
+    world_with_lagging_replica.put("flights", 0, adding=())
+    topic_id = world_with_lagging_replica.image.topic_ids["flights"]
     ReplicaDamageReport.objects.create(
         topic_id=topic_id, topic_name="flights", partition=0, broker_id=3, kind="disk", detail="/b: EIO"
     )
     assert copy_on_3().out_of_sync_reason == "The log directory has failed: /b: EIO."
-    lagging.down(3)
+    world_with_lagging_replica.down(3)
     assert copy_on_3().out_of_sync_reason == "The broker is down."

@@ -44,13 +44,13 @@ def test_conditions_are_reported_by_severity(world: World) -> None:
 
 @pytest.mark.parametrize(("age_s", "word"), [(5, "healthy"), (20, "degraded"), (70, "unknown")])
 def test_old_data_is_no_health(world: World, age_s: int, word: str) -> None:
-    world.aged(age_s)
+    world.age_observation(age_s)
     Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=age_s))
     assert health().word == word
 
 
 def test_without_zookeeper_the_data_stays_valid_and_elections_are_missing(world: World) -> None:
-    world.aged(300)
+    world.age_observation(300)
     Cluster.objects.update(zookeeper_connected=False, heartbeat_at=timezone.now())
     assert (health().word, health().reason) == (
         "degraded",

@@ -23,10 +23,10 @@ pytestmark = pytest.mark.django_db
 F0 = ("flights", 0)
 
 
-def test_a_partition_without_a_live_replica_shows_its_unavailable_records(lagging: World) -> None:
-    lagging.put("flights", 0, handover_offset=600, handover_epoch=1, history_replicas=(2, 3))
+def test_a_partition_without_a_live_replica_shows_its_unavailable_records(world_with_lagging_replica: World) -> None:
+    world_with_lagging_replica.put("flights", 0, handover_offset=600, handover_epoch=1, history_replicas=(2, 3))
     assert (row := partitions.partition_row("flights", 0)) is not None and row.holders_down == []
-    lagging.down(3)
+    world_with_lagging_replica.down(3)
     assert (row := partitions.partition_row("flights", 0)) is not None and row.holders_down == [3]
 
 

@@ -32,20 +32,20 @@ def acl(text: str) -> int:
     return int(row.pk)
 
 
-def explained(**changes: Any) -> tuple[bool, str, int | None]:
+def explain_permission(**changes: Any) -> tuple[bool, str, int | None]:
     check = check_permission(**{**READ, **changes})
     return check.allowed, check.reason, None if check.acl is None else check.acl.id
 
 
 def test_a_deny_rule_decides_before_an_allow_rule() -> None:
-    assert explained() == (False, "no_acl_of_resource", None)
+    assert explain_permission() == (False, "no_acl_of_resource", None)
     allowed = acl("allow User:ann * read topic orders-*")
-    assert explained() == (True, "allowed_by_acl", allowed)
-    assert explained(operation="describe") == (True, "allowed_by_acl", allowed), "implied by read"
-    assert explained(operation="write") == (False, "no_matching_acl", None)
+    assert explain_permission() == (True, "allowed_by_acl", allowed)
+    assert explain_permission(operation="describe") == (True, "allowed_by_acl", allowed), "implied by read"
+    assert explain_permission(operation="write") == (False, "no_matching_acl", None)
     denied = acl("deny User:* * all topic orders-1")
-    assert explained() == (False, "denied_by_acl", denied)
-    assert explained(resource_name="orders-2") == (True, "allowed_by_acl", allowed)
+    assert explain_permission() == (False, "denied_by_acl", denied)
+    assert explain_permission(resource_name="orders-2") == (True, "allowed_by_acl", allowed)
     check = check_permission(**READ)
     assert {a.id for a in check.acls} == {allowed, denied}
 
@@ -53,22 +53,26 @@ def test_a_deny_rule_decides_before_an_allow_rule() -> None:
 def test_the_settings_of_the_brokers_decide_where_they_are_given() -> None:
     root = AuthorizerOptions(super_users=("User:ann",))
     everyone = AuthorizerOptions(allow_if_no_acl=True)
-    assert explained(options=everyone) == (True, "no_acl_of_resource", None)
+    assert explain_permission(options=everyone) == (True, "no_acl_of_resource", None)
     acl("deny User:ann * read topic *")
-    assert explained(options=root) == (True, "super_user", None)
-    assert explained(options=everyone)[:2] == (False, "denied_by_acl")
+    assert explain_permission(options=root) == (True, "super_user", None)
+    assert explain_permission(options=everyone)[:2] == (False, "denied_by_acl")
 
 
 def test_acls_for_a_host_apply_to_this_host_and_are_counted_otherwise() -> None:
     one = acl("allow User:ann 10.0.0.1 read topic orders-1")
-    assert explained(host="10.0.0.1") == (True, "allowed_by_acl", one)
-    assert explained() == (False, "no_matching_acl", None) and check_permission(**READ).other_hosts == 1
+    assert explain_permission(host="10.0.0.1") == (True, "allowed_by_acl", one)
+    assert explain_permission() == (False, "no_matching_acl", None) and check_permission(**READ).other_hosts == 1
     assert check_permission(**READ, host="10.0.0.1").other_hosts == 0
 
 
 def test_the_cluster_needs_no_name() -> None:
     one = acl("allow User:ann * create cluster kafka-cluster")
-    assert explained(resource_type="cluster", resource_name="", operation="create") == (True, "allowed_by_acl", one)
+    assert explain_permission(resource_type="cluster", resource_name="", operation="create") == (
+        True,
+        "allowed_by_acl",
+        one,
+    )
 
 
 @pytest.mark.parametrize(

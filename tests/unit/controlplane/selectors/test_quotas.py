@@ -16,13 +16,13 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def put(limit: float, **entity: str | None) -> AccessEntry:
+def set_producer_quota(limit: float, **entity: str | None) -> AccessEntry:
     named = {name.replace("_", "-"): value for name, value in entity.items()}
     return quotas.set_quota(named, {"producer_byte_rate": limit}, actor="op")
 
 
 def responses(monkeypatch: pytest.MonkeyPatch, by_broker: dict[int, dict[str, float] | None]) -> None:
-    def ask(brokers: Any, call: Any) -> list[BrokerResponse[list[MeasuredRate]]]:
+    def call_brokers(brokers: Any, call: Any) -> list[BrokerResponse[list[MeasuredRate]]]:
         assert [b.broker_id for b in brokers] == list(by_broker)
         return [
             BrokerResponse(
@@ -31,12 +31,12 @@ def responses(monkeypatch: pytest.MonkeyPatch, by_broker: dict[int, dict[str, fl
             for b, rates in by_broker.items()
         ]
 
-    monkeypatch.setattr(selectors, "call_brokers", ask)
+    monkeypatch.setattr(selectors, "call_brokers", call_brokers)
 
 
 def test_the_list_has_a_filter_by_name_and_by_type() -> None:
-    put(5, user="ann")
-    put(6, user="zoë", client_id=None)
+    set_producer_quota(5, user="ann")
+    set_producer_quota(6, user="zoë", client_id=None)
     quotas.set_quota({"ip": None}, {"connection_creation_rate": 3.0}, actor="op")
     access.put("scram", "SCRAM-SHA-256:ann", {"x": 1}, actor="op")
     names = [r.name for r in selectors.quota_list().rows]
@@ -49,7 +49,7 @@ def test_the_list_has_a_filter_by_name_and_by_type() -> None:
 
 
 def test_a_quota_is_pending_until_the_log_has_it() -> None:
-    row = put(5, user="ann")
+    row = set_producer_quota(5, user="ann")
     assert [r.applied for r in selectors.quota_list().rows] == [False]
     access.mark_applied(row, 1)
     assert [r.applied for r in selectors.quota_list().rows] == [True]
@@ -59,7 +59,7 @@ def test_a_quota_is_pending_until_the_log_has_it() -> None:
 
 def test_the_use_of_a_default_has_each_client_that_has_no_quota_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     World(brokers=3)
-    own, default = put(100, user="ann"), put(50, user=None)
+    own, default = set_producer_quota(100, user="ann"), set_producer_quota(50, user=None)
     rates = {'{"user":"ann"}': 20.0, '{"user":"bob"}': 60.0, '{"client-id":"c"}': 5.0}
     responses(monkeypatch, {1: rates, 2: {'{"user":"bob"}': 10.0}, 3: None})
     detail = selectors.quota_detail(default.pk)
@@ -75,7 +75,7 @@ def test_the_use_of_a_default_has_each_client_that_has_no_quota_of_its_own(monke
 
 def test_the_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     World(brokers=1)
-    default = put(50, user=None)
+    default = set_producer_quota(50, user=None)
     responses(monkeypatch, {1: {f'{{"user":"u{n}"}}': float(n) for n in range(250)}})
     detail = selectors.quota_detail(default.pk)
     assert (

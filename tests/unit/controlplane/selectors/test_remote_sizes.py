@@ -15,7 +15,7 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def tiered(world: World) -> None:
+def create_tiered_topic(world: World) -> None:
     world.topic("flights", (1, 2), (1, 2))
     ObservedPartition.objects.filter(index=0).update(size_bytes=300)
     ObservedReplica.objects.filter(index=0).update(size_bytes=300)
@@ -32,7 +32,7 @@ def tiered(world: World) -> None:
 
 
 def test_a_topic_has_sums_over_both_tiers(world: World) -> None:
-    tiered(world)
+    create_tiered_topic(world)
     found = topic_storage("flights")
     assert found is not None
     assert (found.tiered, found.unknown, found.cost) == (True, 1, None)
@@ -55,7 +55,7 @@ def test_a_topic_without_tiered_storage_has_local_bytes_only(world: World) -> No
 
 
 def test_the_cost_uses_the_prices_of_the_settings(world: World, settings: Any) -> None:
-    tiered(world)
+    create_tiered_topic(world)
     settings.WEIR = replace(settings.WEIR, price_disk=100_000.0, price_remote=10_000.0, price_currency="EUR")
     found = topic_storage("flights")
     assert found is not None and found.cost is not None

@@ -46,7 +46,7 @@ def route(monkeypatch: pytest.MonkeyPatch) -> None:
     routes.create_route("r", {"source": "orders", "bindings": bindings}, actor="ada")
 
 
-def observed() -> None:
+def create_observed_group() -> None:
     now = timezone.now()
     group = ConsumerGroup.objects.create(
         group_id="weir.route.r", state="Empty", lag_records=7, lag_ms_max=900, status="healthy", observed_at=now
@@ -70,13 +70,13 @@ def test_a_route_without_observations_has_no_lag() -> None:
 
 
 def test_the_lag_is_that_of_the_group() -> None:
-    observed()
+    create_observed_group()
     (row,) = selectors.route_list().rows
     assert (row.lag_records, row.lag_ms, row.status) == (7, 900, "healthy")
 
 
 def test_the_states_are_those_that_brokers_committed() -> None:
-    observed()
+    create_observed_group()
     state = {"state": "blocked", "generation": 1, "lost": 3, "problems": [["paid", "target_missing", "NONE"]]}
     Offsets.found = {("orders", 0): CommittedOffset(5, 1, json.dumps(state)), ("orders", 1): CommittedOffset(5, 1, "{")}
     detail = selectors.route_detail("r")
@@ -87,7 +87,7 @@ def test_the_states_are_those_that_brokers_committed() -> None:
 
 
 def test_a_coordinator_that_does_not_respond_leaves_the_states_unknown() -> None:
-    observed()
+    create_observed_group()
     detail = selectors.route_detail("r")
     assert detail is not None and detail.states_unknown == "no coordinator"
     assert {p.state for p in detail.partitions} == {"unknown"}

@@ -75,7 +75,7 @@ def test_records_in_flight_are_those_of_the_leaders_that_answer(groups: ShareGro
     assert [(x.member_id, x.acquired) for x in found.members] == [("m1", 3), ("m2", 0)]
 
 
-def observed(index: int, group: str = "b", topic: str = "orders", **values: object) -> None:
+def create_share_partition(index: int, group: str = "b", topic: str = "orders", **values: object) -> None:
     now = timezone.now()
     ShareGroupPartition.objects.create(group_id=group, topic=topic, index=index, observed_at=now, **values)
 
@@ -83,9 +83,9 @@ def observed(index: int, group: str = "b", topic: str = "orders", **values: obje
 def test_lag_in_time_and_status_are_those_of_the_monitor(groups: ShareGroupWorld) -> None:
     (_, unobserved, _) = selectors.share_group_list().rows
     assert (unobserved.lag_ms_max, unobserved.lag_at_least, unobserved.status) == (None, False, "unknown")
-    observed(0, lag_ms=90_000, lag_at_least=True, status="stalled", member_count=2)
-    observed(1, lag_ms=400, status="healthy")
-    observed(0, group="other", lag_ms=5_000_000, status="stopped")
+    create_share_partition(0, lag_ms=90_000, lag_at_least=True, status="stalled", member_count=2)
+    create_share_partition(1, lag_ms=400, status="healthy")
+    create_share_partition(0, group="other", lag_ms=5_000_000, status="stopped")
     row = selectors.share_group_list().rows[1]
     assert (row.lag_ms_max, row.lag_at_least, row.status) == (90_000, True, "stalled")
     found = selectors.share_group("b")

@@ -38,7 +38,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture(autouse=True)
-def sharing(clock: Clock) -> Iterator[None]:
+def enable_sharing(clock: Clock) -> Iterator[None]:
     shared_rows.set_sharing(True)
     yield
     shared_rows.set_sharing(False)
@@ -55,7 +55,7 @@ class Reader:
         return self.reads
 
 
-def at(seq: int) -> tuple[str, int]:
+def version_at(seq: int) -> tuple[str, int]:
     return "run", seq
 
 
@@ -63,35 +63,35 @@ def test_pages_of_one_second_share_rows_and_their_position(clock: Clock) -> None
     read = Reader()
     for seq, passed, value, position in ((5, 0.0, 1, 5), (6, 0.9, 1, 5), (7, 0.2, 2, 7)):
         clock.now += passed
-        with use_shared_rows(lambda seq=seq: at(seq)) as found:  # type: ignore[misc]
-            assert (found, read_shared("rows", read)) == (at(position), value)
+        with use_shared_rows(lambda seq=seq: version_at(seq)) as found:  # type: ignore[misc]
+            assert (found, read_shared("rows", read)) == (version_at(position), value)
 
 
 def test_a_panel_is_never_older_than_the_updates_that_its_page_has() -> None:
     read = Reader()
-    with use_shared_rows(lambda: at(5)):
+    with use_shared_rows(lambda: version_at(5)):
         assert read_shared("rows", read) == 1
-    with use_shared_rows(lambda: at(5), page_position=at(5)):
+    with use_shared_rows(lambda: version_at(5), page_position=version_at(5)):
         assert read_shared("rows", read) == 1
-    with use_shared_rows(lambda: at(6), page_position=at(6)):
+    with use_shared_rows(lambda: version_at(6), page_position=version_at(6)):
         assert read_shared("rows", read) == 2
     # The process of the sockets has an update that this process has not received yet.
-    with use_shared_rows(lambda: at(6), page_position=at(7)):
+    with use_shared_rows(lambda: version_at(6), page_position=version_at(7)):
         assert read_shared("rows", read) == 3
-    with use_shared_rows(lambda: at(6), page_position=("another run", 1)):
+    with use_shared_rows(lambda: version_at(6), page_position=("another run", 1)):
         assert read_shared("rows", read) == 4
 
 
 def test_a_viewer_never_gets_the_rows_of_another_visibility() -> None:
     read = Reader()
     for seen, value in ((None, 1), (MINE, 2), (None, 1), (MINE, 2), (Visibility(()), 3)):
-        with seen_by(seen or Visibility()), use_shared_rows(lambda: at(1)):
+        with seen_by(seen or Visibility()), use_shared_rows(lambda: version_at(1)):
             assert read_shared("rows", read) == value
 
 
 def test_names_and_arguments_identify_rows() -> None:
     read = Reader()
-    with use_shared_rows(lambda: at(1)):
+    with use_shared_rows(lambda: version_at(1)):
         found = [read_shared(*key) for key in (("a", read, 1), ("a", read, 2), ("b", read, 1), ("a", read, 1))]
     assert found == [1, 2, 3, 1]
 
@@ -100,7 +100,7 @@ def test_a_failed_read_is_not_shared() -> None:
     def fail() -> int:
         raise ValueError("the database does not respond")
 
-    with use_shared_rows(lambda: at(1)):
+    with use_shared_rows(lambda: version_at(1)):
         with pytest.raises(ValueError, match="does not respond"):
             read_shared("rows", fail)
         assert read_shared("rows", Reader()) == 1
@@ -109,14 +109,14 @@ def test_a_failed_read_is_not_shared() -> None:
 def test_two_pages_that_need_the_same_rows_read_them_once() -> None:
     reading, finish, read, found = threading.Event(), threading.Event(), Reader(), []
 
-    def slow() -> int:
+    def read_slowly() -> int:
         reading.set()
         assert finish.wait(60)
         return read()
 
     def page() -> None:
-        with use_shared_rows(lambda: at(1)):
-            found.append(read_shared("rows", slow))
+        with use_shared_rows(lambda: version_at(1)):
+            found.append(read_shared("rows", read_slowly))
 
     threads = [threading.Thread(target=page) for _ in range(2)]
     for thread in threads:
@@ -135,17 +135,17 @@ def test_nothing_is_shared_outside_of_pages_and_where_sharing_is_off() -> None:
         read_by_version("rows", 1, lambda: 1, versioned)
     shared_rows.set_sharing(False)
     for seq in (5, 6):
-        with use_shared_rows(lambda seq=seq: at(seq)) as position:  # type: ignore[misc]
+        with use_shared_rows(lambda seq=seq: version_at(seq)) as position:  # type: ignore[misc]
             read_shared("rows", read)
             read_by_version("rows", 1, lambda: 1, versioned)
-        assert position == at(seq)
+        assert position == version_at(seq)
     assert (read.reads, versioned.reads) == (4, 4)
 
 
 def test_rows_of_a_page_are_read_once_for_this_page_only() -> None:
     read = Reader()
     for value in (1, 2):
-        with use_shared_rows(lambda: at(1)):
+        with use_shared_rows(lambda: version_at(1)):
             assert once_a_page("rows", read) == once_a_page("rows", read) == value
     assert [once_a_page("rows", read) for _ in range(2)] == [3, 4]
 
@@ -154,14 +154,14 @@ def test_rows_of_a_version_are_kept_until_the_version_changes(clock: Clock) -> N
     read = Reader()
     for key, version, passed, value in ((1, 7, 0, 1), (1, 7, 600, 1), (2, 7, 0, 2), (1, 8, 0, 3), (1, 7, 0, 4)):
         clock.now += passed
-        with use_shared_rows(lambda: at(1)):
+        with use_shared_rows(lambda: version_at(1)):
             assert read_by_version("rows", key, lambda version=version: version, read) == value  # type: ignore[misc]
 
 
 def test_the_number_of_kept_versions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_rows, "VERSIONS_MAX", 3)
     read = Reader()
-    with use_shared_rows(lambda: at(1)):
+    with use_shared_rows(lambda: version_at(1)):
         for key in range(5):
             read_by_version("rows", key, lambda: 1, read)
         assert read_by_version("rows", 4, lambda: 1, read) == 5 and read.reads == 5
@@ -174,12 +174,12 @@ def test_the_totals_of_a_move_are_read_again_after_a_change_of_the_move(world: W
     world.topic("orders", (1, 2), (1, 2))
     plan = [{"topic": "orders", "partition": i, "replicas": [1, 3]} for i in range(2)]
     move = move_services.plan_move(parse_scope({"kind": "partitions", "partitions": plan}), actor="alice", comment="c")
-    with use_shared_rows(lambda: at(1)):
+    with use_shared_rows(lambda: version_at(1)):
         before = move_totals.kinds_of(move.pk)
         assert move_totals.kinds_of(move.pk) is before and [k.state for k in before] == ["waiting"]
         assert [m.parts_ended for m in moves.move_rows([move.pk])] == [0]
     move_services.cancel_move(move.pk, actor="alice", comment="c")
-    with use_shared_rows(lambda: at(1)):
+    with use_shared_rows(lambda: version_at(1)):
         assert [k.state for k in move_totals.kinds_of(move.pk)] == ["skipped"]
         assert [m.parts_ended for m in moves.move_rows([move.pk])] == [2]
 
@@ -189,11 +189,11 @@ def test_the_pages_of_one_second_read_the_overview_and_the_problems_once(
     world: World, django_assert_num_queries: Any
 ) -> None:
     world.topic("orders", (1, 2))
-    world.look()
-    with use_shared_rows(lambda: at(1)):
+    world.project()
+    with use_shared_rows(lambda: version_at(1)):
         mine, problems = shared_overview(), partitions.in_trouble(8)
         assert mine.topics == overview().topics == 1
-    with use_shared_rows(lambda: at(1)), django_assert_num_queries(0):
+    with use_shared_rows(lambda: version_at(1)), django_assert_num_queries(0):
         assert shared_overview().topics == 1 and partitions.in_trouble(8) is problems
-    with seen_by(Visibility(())), use_shared_rows(lambda: at(1)):
+    with seen_by(Visibility(())), use_shared_rows(lambda: version_at(1)):
         assert shared_overview().topics == 0

@@ -20,14 +20,19 @@ def responses(monkeypatch: pytest.MonkeyPatch) -> TransactionResponses:
     return patch_responses(monkeypatch, World())
 
 
-def described(name: str, producer_id: int, state: str = "Ongoing", age_s: float = 90) -> DescribedTransaction:
+def described_transaction(
+    name: str, producer_id: int, state: str = "Ongoing", age_s: float = 90
+) -> DescribedTransaction:
     started = time.time_ns() // 1_000_000 - int(age_s * 1000) if state == "Ongoing" else None
     partitions = (("orders", 1),) if state == "Ongoing" else ()
     return DescribedTransaction(name, state, producer_id, 2, 60_000, started, partitions)
 
 
 def test_a_page_describes_only_its_own_rows(responses: TransactionResponses) -> None:
-    responses.coordinators = {1: [described(f"a{n}", n) for n in range(5)], 3: [described("b", 9, "Empty")]}
+    responses.coordinators = {
+        1: [described_transaction(f"a{n}", n) for n in range(5)],
+        3: [described_transaction("b", 9, "Empty")],
+    }
     page = selectors.transaction_list(sort="-producer_id", per_page=2)
     assert (page.total, page.pages, [r.transactional_id for r in page.rows]) == (6, 3, ["b", "a4"])
     assert (page.rows[0].open_s, page.rows[0].coordinator) == (None, 3) and page.rows[1].partitions == ["orders-1"]
@@ -39,7 +44,7 @@ def test_a_page_describes_only_its_own_rows(responses: TransactionResponses) -> 
 
 
 def test_filters(responses: TransactionResponses) -> None:
-    responses.coordinators = {1: [described("Alpha", 1), described("beta", 2, "CompleteAbort")]}
+    responses.coordinators = {1: [described_transaction("Alpha", 1), described_transaction("beta", 2, "CompleteAbort")]}
     for options, names in (
         ({"query": "ALPH"}, ["Alpha"]),
         ({"state": "open"}, ["Alpha"]),
@@ -53,8 +58,11 @@ def test_filters(responses: TransactionResponses) -> None:
 
 def test_silent_brokers_and_offline_coordinators_are_named(responses: TransactionResponses) -> None:
     responses.world.offline("__transaction_state", 0)
-    responses.world.look()
-    responses.coordinators, responses.silent = {1: [described("a", 1)], 2: [described("b", 2)]}, {2}
+    responses.world.project()
+    responses.coordinators, responses.silent = (
+        {1: [described_transaction("a", 1)], 2: [described_transaction("b", 2)]},
+        {2},
+    )
     page = selectors.transaction_list()
     assert [r.transactional_id for r in page.rows] == ["a"] and (page.brokers_responded, page.brokers_asked) == (2, 3)
     assert [(s.broker_id, s.problem) for s in page.brokers_silent] == [(2, "it is frozen")]
@@ -62,7 +70,7 @@ def test_silent_brokers_and_offline_coordinators_are_named(responses: Transactio
 
 
 def test_one_transactional_id_has_the_first_offset_in_each_partition(responses: TransactionResponses) -> None:
-    responses.coordinators, responses.open = {3: [described("a", 4711)]}, {2: [HANGING]}
+    responses.coordinators, responses.open = {3: [described_transaction("a", 4711)]}, {2: [HANGING]}
     found = selectors.transaction("a")
     assert found.row is not None and (found.row.coordinator, found.partition_count) == (3, 1)
     assert [(p.topic, p.index, p.leader, p.start_offset) for p in found.partitions] == [("orders", 1, 2, 1234)]
@@ -70,7 +78,7 @@ def test_one_transactional_id_has_the_first_offset_in_each_partition(responses: 
     responses.silent = {2}
     assert selectors.transaction("a").partitions[0].start_offset is None
     assert selectors.transaction("nobody").row is None
-    newer = replace(described("a", 5), producer_epoch=7)
+    newer = replace(described_transaction("a", 5), producer_epoch=7)
     responses.coordinators[1] = [newer]
     both = selectors.transaction("a").row
     assert both is not None and both.producer_id == 5, "two coordinators during a move: the higher epoch is newer"

@@ -26,29 +26,42 @@ def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfResponses:
     found = patch_responses(monkeypatch, world)
     world.topic("payments", (1, 2))
     world.topic("payments.half", (1, 2), configs={"weir.half.topic": "payments"})
-    world.look()
+    world.project()
     return found
 
 
-def places(**chosen: object) -> list[tuple[str, int, int]]:
+def topics_partitions_and_offsets(**chosen: object) -> list[tuple[str, int, int]]:
     return [(r.topic, r.partition, r.offset) for r in selectors.undecided_page(**chosen).rows]  # type: ignore[arg-type]
 
 
 def test_the_oldest_of_all_topics_come_first(responses: HalfResponses) -> None:
-    assert places() == [("orders", 0, 3), ("payments", 0, 3), ("orders", 1, 5), ("orders", 0, 9), ("payments", 0, 9)]
+    assert topics_partitions_and_offsets() == [
+        ("orders", 0, 3),
+        ("payments", 0, 3),
+        ("orders", 1, 5),
+        ("orders", 0, 9),
+        ("payments", 0, 9),
+    ]
     found = selectors.undecided_page()
     assert (found.undecided, found.searched, found.total, found.partitions_asked, found.missing) == (5, 5, 5, 3, [])
     assert [r.state for r in found.rows] == ["overdue", "overdue", "expiring", "overdue", "overdue"]
     assert (found.rows[1].front_topic, found.rows[1].target) == ("payments.half", "payments-0@3")
     first = selectors.undecided_page(page=PageCursor(), per_page=2)
     assert first.window.after is not None
-    assert places(page=first.window.after, per_page=2) == [("orders", 1, 5), ("orders", 0, 9)]
+    assert topics_partitions_and_offsets(page=first.window.after, per_page=2) == [("orders", 1, 5), ("orders", 0, 9)]
 
 
 def test_filters_by_topic_state_and_id(responses: HalfResponses) -> None:
-    assert places(topic="PAY") == [("payments", 0, 3), ("payments", 0, 9)]
-    assert places(state="expiring") == places(query="c") == [("orders", 1, 5)]
-    assert places(sort="-checks")[0] == ("orders", 1, 5) and places(topic="nothing") == []
+    assert topics_partitions_and_offsets(topic="PAY") == [("payments", 0, 3), ("payments", 0, 9)]
+    assert (
+        topics_partitions_and_offsets(state="expiring")
+        == topics_partitions_and_offsets(query="c")
+        == [("orders", 1, 5)]
+    )
+    assert (
+        topics_partitions_and_offsets(sort="-checks")[0] == ("orders", 1, 5)
+        and topics_partitions_and_offsets(topic="nothing") == []
+    )
 
 
 def test_silent_and_skipped_partitions_are_reported(responses: HalfResponses, monkeypatch: pytest.MonkeyPatch) -> None:

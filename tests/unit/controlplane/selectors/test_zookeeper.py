@@ -25,14 +25,14 @@ def patch_responses(
     hosts = ",".join(f"{a.host}:{a.port}" for a in responses) + "/weir" if responses else ""
     settings.WEIR = replace(settings.WEIR, zookeeper=hosts)
 
-    def owned(store: object) -> list[OwnedZnode]:
+    def owned_znodes(store: object) -> list[OwnedZnode]:
         if lost:
             raise Unreachable("ZooKeeper did not respond within 2 s (connecting)")
         return [OwnedZnode(SessionOwner.BROKER, "1", "/brokers/ids/1", "0x1", 5)]
 
     monkeypatch.setattr(selectors, "server_states", lambda servers, protection: list(responses))
     monkeypatch.setattr(selectors, "zookeeper_store", lambda hosts, timeout_ms: None)
-    monkeypatch.setattr(selectors, "owned_znodes", owned)
+    monkeypatch.setattr(selectors, "owned_znodes", owned_znodes)
 
 
 def test_an_ensemble_with_a_dead_server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:

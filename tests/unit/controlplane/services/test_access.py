@@ -29,7 +29,7 @@ from controlplane.controller.events import (
 from controlplane.models import AccessEntry, Acl, Change, Cluster
 from controlplane.services import access, acls, broker_configs, quotas, users
 from controlplane.services.common import Rejected
-from tests.unit.stored_requests import stored
+from tests.unit.stored_requests import forwarded_request
 
 NOW = Now(1, 1)
 ACL = {
@@ -43,7 +43,7 @@ ACL = {
 }
 
 
-def acting() -> tuple[Core, Image]:
+def active_controller() -> tuple[Core, Image]:
     image = Image(cluster_id="c", metadata_version=3)
     core = Core(image, str(uuid4()))
     core.handle(Elected(1), NOW)
@@ -52,16 +52,16 @@ def acting() -> tuple[Core, Image]:
     return core, image
 
 
-def written(effects: list[Any]) -> list[Any]:
+def appended_records(effects: list[Any]) -> list[Any]:
     return [r for e in effects if isinstance(e, AppendMetadata) for r in e.records]
 
 
 def test_the_log_accepts_only_a_newer_generation() -> None:
-    core, image = acting()
+    core, image = active_controller()
     image.apply(AccessChanged("acl", "k", 3, ACL))
     assert not [
         r
-        for r in written(core.handle(DesiredRead(access=(DesiredAccess("acl", "k", 3, ACL),)), NOW))
+        for r in appended_records(core.handle(DesiredRead(access=(DesiredAccess("acl", "k", 3, ACL),)), NOW))
         if isinstance(r, AccessChanged)
     ]
     core.in_flight = False
@@ -69,43 +69,45 @@ def test_the_log_accepts_only_a_newer_generation() -> None:
     assert [e.kind for e in effects if isinstance(e, Report)] == ["drift"]
     core.in_flight = False
     effects = core.handle(DesiredRead(access=(DesiredAccess("acl", "k", 4, None),)), NOW)
-    assert written(effects)[-1] == AccessChanged("acl", "k", 4, None)
+    assert appended_records(effects)[-1] == AccessChanged("acl", "k", 4, None)
 
 
 def test_routes_need_their_level_of_the_metadata_log() -> None:
-    core, image = acting()
+    core, image = active_controller()
     given = DesiredRead(access=(DesiredAccess("route", "r", 1, {"source": "s"}),))
     effects = core.handle(given, NOW)
     (report,) = (e for e in effects if isinstance(e, Report))
     assert report.kind == "refused" and "routes need 8" in report.text
-    assert not [r for r in written(effects) if isinstance(r, AccessChanged)]
+    assert not [r for r in appended_records(effects) if isinstance(r, AccessChanged)]
     image.metadata_version = 8
     core.in_flight = False
-    assert written(core.handle(given, NOW))[-1] == AccessChanged("route", "r", 1, {"source": "s"})
+    assert appended_records(core.handle(given, NOW))[-1] == AccessChanged("route", "r", 1, {"source": "s"})
 
 
 def test_a_principal_of_a_route_needs_a_higher_level() -> None:
     """A broker of level 8 ignores the field: it would route the records without the ACLs of the principal."""
-    core, image = acting()
+    core, image = active_controller()
     image.metadata_version = 8
     value = {"source": "s", "principal": "User:payments"}
     given = DesiredRead(access=(DesiredAccess("route", "r", 1, value), DesiredAccess("route", "q", 1, None)))
     effects = core.handle(given, NOW)
     (report,) = (e for e in effects if isinstance(e, Report))
     assert report.kind == "refused" and "principals of routes need 9" in report.text
-    assert [r for r in written(effects) if isinstance(r, AccessChanged)] == [AccessChanged("route", "q", 1, None)]
+    assert [r for r in appended_records(effects) if isinstance(r, AccessChanged)] == [
+        AccessChanged("route", "q", 1, None)
+    ]
     image.metadata_version = 9
     core.in_flight = False
-    assert AccessChanged("route", "r", 1, value) in written(core.handle(given, NOW))
+    assert AccessChanged("route", "r", 1, value) in appended_records(core.handle(given, NOW))
 
 
 def test_a_request_is_answered_in_the_entry_of_its_effect() -> None:
-    core, _ = acting()
+    core, _ = active_controller()
     item = {"name": "SCRAM-SHA-256:a", "kind": "scram", "value": {"iterations": 4096}}
-    core.handle(Requested(stored("r", 1, 1, "alter_access", {"topics": [item]})), NOW)
+    core.handle(Requested(forwarded_request("r", 1, 1, "alter_access", {"topics": [item]})), NOW)
     core.in_flight = False
     effects = core.handle(DesiredRead(access=(DesiredAccess("scram", item["name"], 1, item["value"], "r"),)), NOW)
-    changed, completed = written(effects)[-2:]
+    changed, completed = appended_records(effects)[-2:]
     assert changed == AccessChanged("scram", "SCRAM-SHA-256:a", 1, {"iterations": 4096})
     assert isinstance(completed, RequestCompleted)
     assert completed.result["results"][0]["error"] == 0
@@ -117,13 +119,13 @@ def settings(name: str, **values: str | None) -> dict[str, Any]:
 
 
 def test_broker_configs_have_their_own_metadata_record() -> None:
-    core, image = acting()
+    core, image = active_controller()
     item = settings("", threads="5")
-    effects = core.handle(Requested(stored("r", 1, 1, "alter_broker_configs", {"topics": [item]})), NOW)
+    effects = core.handle(Requested(forwarded_request("r", 1, 1, "alter_broker_configs", {"topics": [item]})), NOW)
     assert [encode(e.request.payload)["topics"] for e in effects if isinstance(e, WriteDesired)] == [[item]]
     core.in_flight = False
     effects = core.handle(DesiredRead(access=(DesiredAccess("broker", "-1", 1, {"threads": "5"}, "r"),)), NOW)
-    changed, completed = written(effects)[-2:]
+    changed, completed = appended_records(effects)[-2:]
     assert changed == BrokerConfigChanged(-1, 1, {"threads": "5"})
     assert completed.result["results"][0]["error"] == 0
     image.apply(changed)
@@ -136,9 +138,9 @@ def test_broker_configs_have_their_own_metadata_record() -> None:
     "item", [settings("one", a="1"), settings("7", a="1"), {"name": "", "configs": [{"name": "a", "op": "append"}]}]
 )
 def test_configs_of_an_invalid_broker_id_are_rejected(item: dict[str, Any]) -> None:
-    core, _ = acting()
-    effects = core.handle(Requested(stored("r", 1, 1, "alter_broker_configs", {"topics": [item]})), NOW)
-    (response,) = [r for r in written(effects) if isinstance(r, RequestCompleted)]
+    core, _ = active_controller()
+    effects = core.handle(Requested(forwarded_request("r", 1, 1, "alter_broker_configs", {"topics": [item]})), NOW)
+    (response,) = [r for r in appended_records(effects) if isinstance(r, RequestCompleted)]
     assert response.result["results"][0]["error"] == 42
 
 
@@ -150,7 +152,7 @@ def test_two_changes_of_a_brokers_configs_are_both_kept() -> None:
     image.apply(BrokerConfigChanged(1, 4, {"held": "0", "gone": "0"}))
     for number, item in enumerate((settings("1", a="1", gone=None), settings("1", b="2"))):
         payload = {"topics": [item], "principal": "User:ann"}
-        thread._handle(stored(f"r{number}", 1, 1, "alter_broker_configs", payload))
+        thread._handle(forwarded_request(f"r{number}", 1, 1, "alter_broker_configs", payload))
     assert [(a.kind, a.key, a.generation, a.value) for response in posted for a in response.access] == [
         ("broker", "1", 5, {"held": "0", "a": "1"}),
         ("broker", "1", 6, {"held": "0", "a": "1", "b": "2"}),
@@ -260,7 +262,7 @@ def test_a_client_request_is_a_row_before_it_is_sent_to_the_core() -> None:
     thread.image = Image(cluster_id="c", metadata_version=3)
     thread._post = posted.append
     item = {"name": access.acl_key(ACL), "kind": "acl", "value": ACL}
-    thread._request(stored("r", 1, 1, "alter_access", {"topics": [item]}))
+    thread._request(forwarded_request("r", 1, 1, "alter_access", {"topics": [item]}))
     assert posted == [DesiredRead(access=(DesiredAccess("acl", item["name"], 1, ACL, "r"),))]
     assert AccessEntry.objects.get().changed_by == "client at broker 1"
 

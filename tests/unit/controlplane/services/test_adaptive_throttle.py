@@ -38,7 +38,7 @@ class Brokers:
             raise NoResponse("gone")
         return list(self.counts[broker])
 
-    def second(self, move: Move) -> int:
+    def run_one_second(self, move: Move) -> int:
         """A hundred produce requests at each broker, and one update of the throttle."""
         self.now += 1
         for b, ms in self.waits_ms.items():
@@ -68,7 +68,7 @@ def test_the_rate_starts_at_the_floor_and_grows_to_the_cap_while_latency_is_low(
     move: Move, brokers: Brokers, world: World
 ) -> None:
     assert move.throttle_bytes_per_s == 1_000_000
-    rates = [brokers.second(move) for _ in range(30)]
+    rates = [brokers.run_one_second(move) for _ in range(30)]
     assert rates == sorted(rates) and rates[-1] == 100_000_000
     assert rates[: throttle.FIRST_SECONDS + 1] == [1_000_000] * (throttle.FIRST_SECONDS + 1), (
         "a look to count from, and five that teach"
@@ -81,26 +81,26 @@ def test_the_rate_starts_at_the_floor_and_grows_to_the_cap_while_latency_is_low(
 
 def test_high_produce_latency_on_one_broker_reduces_the_rate_within_five_seconds(move: Move, brokers: Brokers) -> None:
     for _ in range(30):
-        brokers.second(move)
+        brokers.run_one_second(move)
     brokers.waits_ms[3] = 180.0
-    rates = [brokers.second(move) for _ in range(5)]
+    rates = [brokers.run_one_second(move) for _ in range(5)]
     assert rates[:2] == [100_000_000, 50_000_000] and rates[-1] <= 100_000_000 / 2**4
     brokers.waits_ms[3] = 4.0
-    assert brokers.second(move) > rates[-1]
+    assert brokers.run_one_second(move) > rates[-1]
 
 
 def test_without_measurements_of_a_broker_the_rate_is_the_floor(move: Move, brokers: Brokers) -> None:
     for _ in range(20):
-        brokers.second(move)
+        brokers.run_one_second(move)
     brokers.away.add(2)
-    rates = [brokers.second(move) for _ in range(5)]
+    rates = [brokers.run_one_second(move) for _ in range(5)]
     assert rates[-1] == 1_000_000
 
 
 def test_a_fixed_throttle_replaces_the_adaptive_one_and_the_change_row_has_both(move: Move, brokers: Brokers) -> None:
-    brokers.second(move)
+    brokers.run_one_second(move)
     moves.throttle_move(move.pk, 7_000_000, actor="bea", comment="enough")
-    assert [brokers.second(move) for _ in range(3)] == [7_000_000] * 3
+    assert [brokers.run_one_second(move) for _ in range(3)] == [7_000_000] * 3
     recorded = [c.after for c in Change.objects.filter(verb="move.throttle").order_by("id")]
     assert recorded == [ADAPTIVE._asdict(), 7_000_000]
 
@@ -110,18 +110,18 @@ def test_a_small_change_of_the_rate_is_not_written(
 ) -> None:
     monkeypatch.setattr(throttle, "RAISE_FACTOR", 1.04)
     for _ in range(throttle.FIRST_SECONDS + 1):
-        brokers.second(move)
+        brokers.run_one_second(move)
     before = move.version
-    rates = [brokers.second(move) for _ in range(2)]
+    rates = [brokers.run_one_second(move) for _ in range(2)]
     assert rates == [1_000_000] * 2 and move.version == before
-    assert brokers.second(move) > 1_100_000 and move.version == before + 1
+    assert brokers.run_one_second(move) > 1_100_000 and move.version == before + 1
 
 
 def test_produce_latency_is_stored_also_for_a_move_without_an_adaptive_throttle(move: Move, brokers: Brokers) -> None:
     moves.throttle_move(move.pk, 7_000_000, actor="bea", comment="enough")
     for n in range(10):
         brokers.waits_ms[2] = 4.0 if n < 6 else 180.0
-        brokers.second(move)
+        brokers.run_one_second(move)
     rows = [(w.at, w.p99_ms) for w in move_loads.producer_latency(move.pk)]
     assert rows == [(1001.0, None), (1004.0, 5.0), (1007.0, 200.0), (1010.0, 200.0)], "each three seconds"
     row = selectors.move_row(move.pk)
@@ -132,7 +132,7 @@ def test_produce_latency_is_stored_also_for_a_move_without_an_adaptive_throttle(
     )
     brokers.away.add(1)
     for _ in range(3):
-        brokers.second(move)
+        brokers.run_one_second(move)
     assert move_loads.producer_latency(move.pk)[-1].p99_ms is None, "who did not tell may be the one who suffers"
 
 

@@ -142,29 +142,29 @@ def test_a_recent_forecast_of_a_full_disk_is_an_alert_with_its_evidence(world: W
 
 @pytest.mark.django_db
 def test_a_disk_that_fills_up_is_a_warning_and_then_critical(world: World) -> None:
-    def said() -> list[tuple[Any, ...]]:
+    def open_alert_kinds() -> list[tuple[Any, ...]]:
         alerts.evaluate()
         return list(Alert.objects.filter(ended_at__isnull=True).values_list("kind", "severity"))
 
     Broker.objects.filter(broker_id=2).update(total_bytes=1000, free_bytes=101)
-    assert said() == []
+    assert open_alert_kinds() == []
     Broker.objects.filter(broker_id=2).update(free_bytes=99)
-    assert said() == [("disk_low", "degraded")]
+    assert open_alert_kinds() == [("disk_low", "degraded")]
     Broker.objects.filter(broker_id=2).update(free_bytes=29)
-    assert said() == [("disk_low", "at_risk")]
+    assert open_alert_kinds() == [("disk_low", "at_risk")]
 
 
 @pytest.mark.django_db
 def test_a_worker_that_does_not_poll_is_an_alert_of_the_cluster(world: World) -> None:
-    def kinds(silent_s: float | None, monitored_s: float = 1_000) -> list[str]:
+    def alert_kinds(silent_s: float | None, monitored_s: float = 1_000) -> list[str]:
         now = timezone.now()
         Cluster.objects.update(worker_polled_at=None if silent_s is None else now - timedelta(seconds=silent_s))
         alerts.evaluate(monitored_since=now - timedelta(seconds=monitored_s))
         return [a.kind for a in selectors.open_alerts()]
 
-    assert kinds(None) == [], "no worker has ever polled: the cluster is being set up"
-    assert kinds(50) == []
-    assert kinds(3_600, monitored_s=5) == [], "the whole cluster was stopped for an hour"
-    assert kinds(70) == ["worker_silent"]
+    assert alert_kinds(None) == [], "no worker has ever polled: the cluster is being set up"
+    assert alert_kinds(50) == []
+    assert alert_kinds(3_600, monitored_s=5) == [], "the whole cluster was stopped for an hour"
+    assert alert_kinds(70) == ["worker_silent"]
     assert (overview().health.word, overview().health.reason) == ("degraded", "No worker is running.")
-    assert kinds(2) == []
+    assert alert_kinds(2) == []

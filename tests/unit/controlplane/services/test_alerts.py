@@ -31,7 +31,7 @@ def test_an_alert_keeps_its_start_time_and_ends_automatically(world: World) -> N
     assert (overview().alerts, overview().alerts_at_risk) == (1, 0)
     Alert.objects.update(since=timezone.now() - timedelta(minutes=5))
     world.image.brokers[1] = replace(world.image.brokers[1], alive=True)
-    world.look()
+    world.project()
     alerts.evaluate()
     assert [a.kind for a in selectors.alert_list().rows] == []
     (ended,) = selectors.alert_list(state="resolved").rows
@@ -111,7 +111,7 @@ def test_the_health_is_never_better_than_the_most_severe_alert(world: World, vie
     assert overview().health.word == "at_risk", "a broker that is down is less than that"
     ConsumerGroup.objects.all().delete()
     world.image.brokers[1] = replace(world.image.brokers[1], alive=True)
-    world.look()
+    world.project()
     alerts.evaluate()
     assert (overview().alerts, overview().health.word) == (0, "healthy")
 
@@ -131,7 +131,7 @@ def test_a_poll_of_the_worker_is_recorded_every_ten_seconds(world: World, monkey
 
 @pytest.mark.django_db
 def test_an_unreachable_zookeeper_is_its_own_alert(world: World) -> None:
-    def age(observed_s: float, heartbeat_s: float) -> None:
+    def set_ages(observed_s: float, heartbeat_s: float) -> None:
         now = timezone.now()
         Cluster.objects.update(
             zookeeper_connected=False,
@@ -139,13 +139,13 @@ def test_an_unreachable_zookeeper_is_its_own_alert(world: World) -> None:
             heartbeat_at=now - timedelta(seconds=heartbeat_s),
         )
 
-    age(90, 1)
+    set_ages(90, 1)
     alerts.evaluate()
     assert selectors.silence() is None
     assert [a.kind for a in selectors.open_alerts()] == ["zookeeper_away"]
     assert overview().health.word == "degraded" and overview().health.reason.startswith("ZooKeeper does not respond")
     assert data_age().zookeeper_away
-    age(90, 40)
+    set_ages(90, 40)
     silent = selectors.silence()
     assert silent is not None and silent.kind == "monitor_silent"
     assert overview().health.word == "unknown" and not data_age().zookeeper_away

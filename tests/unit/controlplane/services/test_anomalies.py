@@ -38,7 +38,7 @@ def history(world: World, values: dict[int, float], rate: float = 1) -> None:
     record(HistoryRecorder(), frames)
 
 
-def lasted() -> None:
+def age_anomalies() -> None:
     """As if the anomalies had begun ten minutes before."""
     Anomaly.objects.update(since=AT - timedelta(seconds=CONFIRMED_S))
 
@@ -47,7 +47,7 @@ def test_missing_traffic_is_found_by_days_and_its_first_time_stays(world: World)
     history(world, {NOW: 20.0} | {NOW - d * DAY: 1000.0 for d in range(1, 8)})
     anomalies.evaluate(now=AT)
     assert anomaly_list() == [], "it may be over in ten minutes"
-    lasted()
+    age_anomalies()
     rows = {a.subject: a for a in anomaly_list()}
     assert set(rows) == {"cluster", "topic:flights"}
     low = rows["topic:flights"]
@@ -61,7 +61,7 @@ def test_hours_are_used_while_there_are_few_days_and_the_end_deletes(world: Worl
     history(world, {NOW: 9000.0} | {NOW - h * HOUR: 1000.0 for h in range(1, 20)})
     found = anomalies.evaluate(now=AT)
     assert found[TOPIC].state is AnomalyState.HIGH and found[TOPIC].baseline == "hours"
-    lasted()
+    age_anomalies()
     assert len(anomaly_list()) == 2
     far = AlertThresholds({ThresholdName.ANOMALY_DISTANCE: 100})
     assert anomalies.evaluate(far, now=AT)[TOPIC].state is AnomalyState.NORMAL
@@ -77,7 +77,7 @@ def test_a_history_with_too_few_values_has_no_anomaly(world: World) -> None:
 def test_alerts_are_switched_by_metric_and_limited(world: World) -> None:
     history(world, {NOW: 9000.0} | {NOW - h * HOUR: 1000.0 for h in range(1, 20)})
     anomalies.evaluate(now=AT)
-    lasted()
+    age_anomalies()
 
     def subjects(thresholds: AlertThresholds | None = None) -> set[str]:
         alerts.evaluate(thresholds)
@@ -109,7 +109,7 @@ def test_an_unusual_lag_of_a_share_group_has_an_alert(world: World) -> None:
     frames = {at - s: {lag: v} for at, v in ({NOW: 90_000.0} | usual).items() for s in range(10, 610, 10)}
     record(HistoryRecorder(), frames | {int(timezone.now().timestamp()) // 10 * 10 - 10: {lag: 90_000.0}})
     assert anomalies.evaluate(now=AT)[lag].state is AnomalyState.HIGH
-    lasted()
+    age_anomalies()
     alerts.evaluate()
     (alert,) = Alert.objects.filter(kind=AlertKind.ANOMALY)
     assert alert.subject == "lag_records of share_group:workers"

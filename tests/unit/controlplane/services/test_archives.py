@@ -56,7 +56,7 @@ def wait_until(job: ArchiveJob, condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def settled(job: ArchiveJob, state: str) -> ArchiveJob:
+def advance_until(job: ArchiveJob, state: str) -> ArchiveJob:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         archives.advance_archive(job.pk)
@@ -86,12 +86,12 @@ def test_an_archive_job_follows_the_state_of_its_row(world: World, lake: Path, d
     world.topic("flights", (1, 2))
     driver("import time; time.sleep(60)")
     job = archives.start_archive(["flights"], actor="alice")
-    job = settled(job, "running")
+    job = advance_until(job, "running")
     job.refresh_from_db()
     assert spark.is_alive(job.pid, job.pid_started_at)
     assert archives.advance_archive(job.pk) == "running"
     archives.stop_archive(job.pk, actor="alice")
-    job = settled(job, "stopped")
+    job = advance_until(job, "stopped")
     assert job.pid is None
     assert archives.resume_archive(job.pk, actor="alice").state == "requested"
 
@@ -106,14 +106,14 @@ def test_a_driver_whose_worker_was_killed_before_it_wrote_the_row_is_found_again
         "import pathlib, time; from weir_common import driver_lock; "
         f"lock = driver_lock.FolderLock(pathlib.Path({str(folder)!r})); time.sleep(60)"
     )
-    job = settled(job, "running")
+    job = advance_until(job, "running")
     wait_until(job, lambda: last_pid(folder) is not None)
     first = job.pid
     ArchiveJob.objects.update(pid=None, pid_started_at=None)
     wait_until(job, lambda: job.pid == first)
     assert job.restarts == 0
     archives.stop_archive(job.pk, actor="alice")
-    settled(job, "stopped")
+    advance_until(job, "stopped")
 
 
 def test_each_line_of_the_manifest_is_read_back_once(world: World, lake: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_driver_that_keeps_failing_fails_the_job_with_the_end_of_its_log(
     monkeypatch.setattr(driver_restarts, "RESTART_SECONDS", 0)
     monkeypatch.setattr(driver_restarts, "RESTARTS_MAX", 2)
     driver("raise SystemExit('no room in the lake')")
-    job = settled(archives.start_archive(["flights"], actor="alice"), "failed")
+    job = advance_until(archives.start_archive(["flights"], actor="alice"), "failed")
     assert (job.restarts, "no room in the lake" in job.note) == (2, True)
 
 
@@ -161,7 +161,7 @@ def test_the_reason_of_a_process_end_is_removed_when_its_successor_reports(
     world.topic("flights", (1, 2))
     monkeypatch.setattr(driver_restarts, "RESTART_SECONDS", 0)
     driver("raise SystemExit('no room in the lake')")
-    job = settled(archives.start_archive(["flights"], actor="alice"), "running")
+    job = advance_until(archives.start_archive(["flights"], actor="alice"), "running")
     wait_until(job, lambda: "no room in the lake" in job.note)
     driver("import time; time.sleep(60)")
     wait_until(job, lambda: spark.is_alive(job.pid, job.pid_started_at))

@@ -19,7 +19,7 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def written(count: int = 3) -> list[Change]:
+def record_changes(count: int = 3) -> list[Change]:
     rows = [
         record("alice", "topic.alter", "topic", f"t{i}", comment="x", before={"a": i}, object_id=f"o{i}", generation=1)
         for i in range(count)
@@ -42,7 +42,7 @@ def by_hand(statement: str) -> None:
 
 @pytest.mark.parametrize("column", ["actor", "comment", "verb", "object_name", "before", "at", "generation"])
 def test_a_change_row_cannot_be_altered(db: None, column: str) -> None:
-    (row,) = written(1)
+    (row,) = record_changes(1)
     value = {"at": timezone.now(), "before": {"a": 9}, "generation": 7}.get(column, "mallory")
     with pytest.raises(IntegrityError, match="cannot be edited"), transaction.atomic():
         Change.objects.filter(pk=row.pk).update(**{column: value})
@@ -64,7 +64,7 @@ def test_change_rows_links_and_transitions_cannot_be_deleted(world: World) -> No
 
 
 def test_an_outcome_is_set_once(db: None) -> None:
-    (row,) = written(1)
+    (row,) = record_changes(1)
     assert finish_changes("o0", 1, Outcome.CONFIRMED, "read back") == 1
     with pytest.raises(IntegrityError, match="cannot be edited"), transaction.atomic():
         Change.objects.filter(pk=row.pk).update(outcome=Outcome.REJECTED)
@@ -74,7 +74,7 @@ def test_an_outcome_is_set_once(db: None) -> None:
 
 
 def test_an_edit_that_bypassed_the_triggers_is_detected(db: None) -> None:
-    rows = written()
+    rows = record_changes()
     table = Change._meta.db_table
     by_hand(f"UPDATE {table} SET actor = 'mallory' WHERE id = {rows[1].pk}")
     (problem,) = audit.verify_chain().problems
@@ -82,7 +82,7 @@ def test_an_edit_that_bypassed_the_triggers_is_detected(db: None) -> None:
 
 
 def test_a_changed_outcome_is_detected(db: None) -> None:
-    rows = written()
+    rows = record_changes()
     finish_changes("o1", 1, Outcome.REJECTED)
     audit.seal()
     by_hand(f"UPDATE {Change._meta.db_table} SET outcome = 'confirmed' WHERE id = {rows[1].pk}")
@@ -91,7 +91,7 @@ def test_a_changed_outcome_is_detected(db: None) -> None:
 
 
 def test_deleted_links_are_detected(db: None) -> None:
-    rows = written()
+    rows = record_changes()
     by_hand(f"DELETE FROM {ChangeSeal._meta.db_table} WHERE number = 2")
     problems = audit.verify_chain().problems
     assert problems[0] == "Links 2 to 2 of the chain are missing."
@@ -99,7 +99,7 @@ def test_deleted_links_are_detected(db: None) -> None:
 
 
 def test_a_rewritten_chain_lacks_a_noted_head(db: None) -> None:
-    rows = written()
+    rows = record_changes()
     head = audit.verify_chain().head
     by_hand(f"UPDATE {Change._meta.db_table} SET comment = 'harmless', seals = 0 WHERE id = {rows[0].pk}")
     by_hand(f"DELETE FROM {ChangeSeal._meta.db_table}")
@@ -111,7 +111,7 @@ def test_a_rewritten_chain_lacks_a_noted_head(db: None) -> None:
 
 
 def test_an_unsealed_row_is_reported(db: None) -> None:
-    (row,) = written(1)
+    (row,) = record_changes(1)
     old = record("alice", "topic.alter", "topic", "late", outcome=Outcome.CONFIRMED)
     assert audit.verify_chain().problems == [], "the worker looks each second"
     then = timezone.now() - timedelta(hours=1)
@@ -132,7 +132,7 @@ def test_a_missing_trigger_is_reported_and_restored(db: None) -> None:
 
 
 def test_a_worker_with_an_outdated_head_adds_no_links(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(1)
+    record_changes(1)
     record("alice", "topic.alter", "topic", "t", outcome=Outcome.CONFIRMED)
     with monkeypatch.context() as other:
         other.setattr(audit, "_last_seal", lambda: (0, audit.BEGINNING))  # read before the other worker wrote
@@ -143,7 +143,7 @@ def test_a_worker_with_an_outdated_head_adds_no_links(db: None, monkeypatch: pyt
 
 
 def test_the_command_prints_its_findings(db: None, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = written()
+    rows = record_changes()
     call_command("verify_audit")
     said = capsys.readouterr().out
     assert said.startswith("3 changes, 3 links, head 3:")

@@ -32,18 +32,18 @@ def bob() -> Any:
     return get_user_model().objects.create_user("bob")
 
 
-def asked(name: str) -> RequestNames:
+def request_names(name: str) -> RequestNames:
     return RequestNames({"name": name}, {}, {})
 
 
 def test_a_binding_permits_its_resources_only(bob: Any) -> None:
-    assert authorization.rejection(bob, RULE, lambda: asked("team.a")) == authorization.NEEDS_OPERATOR
+    assert authorization.rejection(bob, RULE, lambda: request_names("team.a")) == authorization.NEEDS_OPERATOR
     bind("bob")
-    assert authorization.rejection(bob, RULE, lambda: asked("team.a")) == ""
-    rejected = authorization.rejection(bob, RULE, lambda: asked("other"))
+    assert authorization.rejection(bob, RULE, lambda: request_names("team.a")) == ""
+    rejected = authorization.rejection(bob, RULE, lambda: request_names("other"))
     assert "role operator on topic other" in rejected and authorization.HOW_TO_GET in rejected
-    assert authorization.rejection(bob, None, lambda: asked("team.a")) == authorization.NEEDS_OPERATOR
-    assert authorization.rejection(bob, AccessRule(GROUP, path_name("name")), lambda: asked("team.a"))
+    assert authorization.rejection(bob, None, lambda: request_names("team.a")) == authorization.NEEDS_OPERATOR
+    assert authorization.rejection(bob, AccessRule(GROUP, path_name("name")), lambda: request_names("team.a"))
     assert authorization.rejection(bob, RULE, lambda: RequestNames({}, {}, {})) == authorization.NEEDS_OPERATOR
 
 

@@ -20,18 +20,21 @@ def two_brokers() -> World:
     return World(brokers=2)
 
 
-def stored(broker_id: int) -> Any:
+def stored_configs(broker_id: int) -> Any:
     return AccessEntry.objects.get(kind="broker", key=str(broker_id)).value
 
 
 def test_a_setting_is_set_for_one_broker_and_for_all_and_removed() -> None:
     broker_configs.alter_configs(1, {"max.connections": "500"}, actor="op", comment="leak")
     broker_configs.alter_configs(CLUSTER_WIDE, {"log.retention.ms": "60000"}, actor="op")
-    assert (stored(1), stored(CLUSTER_WIDE)) == ({"max.connections": "500"}, {"log.retention.ms": "60000"})
+    assert (stored_configs(1), stored_configs(CLUSTER_WIDE)) == (
+        {"max.connections": "500"},
+        {"log.retention.ms": "60000"},
+    )
     (change,) = broker_configs.preview_change(1, {"max.connections": None})
     assert (change.now, change.new) == ("500", None)
     broker_configs.alter_configs(1, {"max.connections": None}, actor="op")
-    assert stored(1) == {}
+    assert stored_configs(1) == {}
     rows = [(c.verb, c.object_kind, c.object_name, c.before, c.after) for c in Change.objects.order_by("id")]
     assert rows == [
         ("broker.configs", "broker", "1", None, {"max.connections": "500"}),
@@ -77,7 +80,7 @@ def test_a_change_since_the_review_is_rejected() -> None:
     broker_configs.alter_configs(1, {"max.connections": "6"}, actor="another")
     with pytest.raises(Rejected, match="Review it again"):
         broker_configs.alter_configs(1, {"max.connections": "5"}, actor="op", reviewed=reviewed)
-    assert stored(1) == {"max.connections": "6"}
+    assert stored_configs(1) == {"max.connections": "6"}
     with pytest.raises(Rejected, match="already"):
         broker_configs.preview_change(1, {"max.connections": "6"})
 
@@ -85,4 +88,4 @@ def test_a_change_since_the_review_is_rejected() -> None:
 def test_a_cordon_stays_when_another_setting_changes() -> None:
     brokers.cordon(1, actor="op")
     broker_configs.alter_configs(1, {"max.connections": "5"}, actor="op")
-    assert stored(1) == {"cordoned.log.dirs": "*", "max.connections": "5"}
+    assert stored_configs(1) == {"cordoned.log.dirs": "*", "max.connections": "5"}

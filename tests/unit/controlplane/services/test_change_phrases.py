@@ -19,23 +19,23 @@ pytestmark = pytest.mark.django_db
 DETAIL = sentence("Broker {broker_id} copies {size}.", broker_id=3, size="2.0 GB")
 
 
-def recorded(detail: str, outcome: Outcome = Outcome.CONFIRMED) -> Change:
+def record_change(detail: str, outcome: Outcome = Outcome.CONFIRMED) -> Change:
     return common.record(
         "ada", AuditOperation.REPLICA_LOG_DIR, "replica", "orders-1", object_id="o", outcome=outcome, detail=detail
     )
 
 
 def test_the_row_stays_english_and_a_reason_from_elsewhere_has_no_phrase() -> None:
-    change = recorded(DETAIL)
+    change = record_change(DETAIL)
     assert Change.objects.get(pk=change.pk).detail == "Broker 3 copies 2.0 GB."
-    other = recorded("NOT_CONTROLLER")
+    other = record_change("NOT_CONTROLLER")
     assert [p.change_id for p in ChangePhrase.objects.all()] == [change.pk]
     row = change_row(other.pk)
     assert row is not None and row.detail == "NOT_CONTROLLER" and not isinstance(row.detail, TranslatableText)
 
 
 def test_a_later_outcome_replaces_the_phrase() -> None:
-    change = recorded(DETAIL, Outcome.PENDING)
+    change = record_change(DETAIL, Outcome.PENDING)
     assert common.finish_changes("o", None, Outcome.UNCHANGED, sentence("No records.")) == 1
     row = change_row(change.pk)
     assert row is not None and row.detail == "No records."
@@ -43,7 +43,7 @@ def test_a_later_outcome_replaces_the_phrase() -> None:
 
 
 def test_an_overdue_change_has_a_phrase(monkeypatch: pytest.MonkeyPatch) -> None:
-    change = recorded("", Outcome.PENDING)
+    change = record_change("", Outcome.PENDING)
     later = timezone.now() + timedelta(seconds=changes.PENDING_SECONDS_MAX + 1)
     monkeypatch.setattr(changes.timezone, "now", lambda: later)
     assert changes.settle_overdue_changes() == 1
@@ -53,7 +53,7 @@ def test_an_overdue_change_has_a_phrase(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_phrase_that_differs_from_the_sealed_text_is_not_shown() -> None:
-    change = recorded(DETAIL)
+    change = record_change(DETAIL)
     seal()
     ChangePhrase.objects.filter(change=change).update(detail={"text": "No records."})
     row = change_row(change.pk)

@@ -27,7 +27,7 @@ def plan(document: Any = DOCUMENT, *, prune: bool = False) -> DocumentPlan:
     return services.plan_document(document, prune=prune, actor="ada")
 
 
-def applied(document: Any = DOCUMENT, *, prune: bool = False) -> DocumentPlan:
+def apply_document(document: Any = DOCUMENT, *, prune: bool = False) -> DocumentPlan:
     row = plan(document, prune=prune)
     return services.apply_plan(row.pk, row.digest, actor="ada", comment="deploy")
 
@@ -39,7 +39,7 @@ def results(row: DocumentPlan) -> list[tuple[str, str, str]]:
 
 
 def test_a_document_is_applied_once_and_then_there_is_no_difference() -> None:
-    row = applied()
+    row = apply_document()
     assert {r for _, _, r in results(row)} == {"done"} and row.applied_at is not None
     topic = Topic.objects.get(name="flights")
     assert topic.partitions == 3 and topic.configs == {"retention.ms": "1000"}
@@ -57,7 +57,7 @@ def test_a_document_is_applied_once_and_then_there_is_no_difference() -> None:
 
 
 def test_a_step_whose_resource_changed_since_the_plan_is_rejected_with_the_difference() -> None:
-    applied()
+    apply_document()
     row = plan({"owner": "payments", "topics": [{"name": "flights", "partitions": 6}, {"name": "new"}]})
     topics.alter_topic("flights", partitions=4, actor="bob")
     with pytest.raises(Rejected) as rejection:
@@ -79,17 +79,17 @@ def test_another_digest_and_a_missing_reason_are_rejected() -> None:
 
 
 def test_a_failed_step_is_reported_nothing_is_deleted_and_the_plan_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    applied()
+    apply_document()
     document = {"owner": "payments", "topics": [{"name": "new"}, {"name": "other"}]}
     row = plan(document, prune=True)
     create = topics.create_topic
 
-    def failing(name: str, **options: Any) -> Topic:
+    def fail_on_new_topic(name: str, **options: Any) -> Topic:
         if name == "new":
             raise Rejected("no space")
         return create(name, **options)
 
-    monkeypatch.setattr(topics, "create_topic", failing)
+    monkeypatch.setattr(topics, "create_topic", fail_on_new_topic)
     row = services.apply_plan(row.pk, row.digest, actor="ada", comment="deploy")
     assert row.applied_at is None and results(row)[:2] == [("topic", "create", "failed"), ("topic", "create", "done")]
     assert {r for _, a, r in results(row) if a == "delete"} == {"skipped"}
@@ -102,18 +102,18 @@ def test_a_failed_step_is_reported_nothing_is_deleted_and_the_plan_is_repeated(m
 
 
 def test_prune_deletes_only_resources_of_the_owner() -> None:
-    applied()
+    apply_document()
     topics.create_topic("by-hand", actor="bob")
     acls.create_acl(**{**ACL, "principal": "User:bob"}, actor="bob")
-    applied({"owner": "ops", "topics": [{"name": "of-ops"}]}, prune=True)
-    applied({**DOCUMENT, "topics": DOCUMENT["topics"], "acls": []}, prune=True)
+    apply_document({"owner": "ops", "topics": [{"name": "of-ops"}]}, prune=True)
+    apply_document({**DOCUMENT, "topics": DOCUMENT["topics"], "acls": []}, prune=True)
     assert [a.principal for a in Acl.objects.all()] == ["User:bob"]
     living = Topic.objects.filter(deleted_at__isnull=True).values_list("name", flat=True)
     assert set(living) == {"flights", "by-hand", "of-ops"}
 
 
 def test_a_topic_that_was_created_again_by_hand_is_not_pruned() -> None:
-    applied()
+    apply_document()
     topics.delete_topic("flights", actor="bob")
     topics.create_topic("flights", actor="bob")
     row = plan({"owner": "payments"}, prune=True)
@@ -121,7 +121,7 @@ def test_a_topic_that_was_created_again_by_hand_is_not_pruned() -> None:
 
 
 def test_the_state_of_the_cluster_rejects_a_document_with_all_reasons() -> None:
-    applied()
+    apply_document()
     Topic.objects.create(name="a.b", partitions=1, replication_factor=1)
     document = {
         "owner": "payments",
@@ -142,13 +142,13 @@ def test_the_state_of_the_cluster_rejects_a_document_with_all_reasons() -> None:
 
 
 def test_old_plans_and_documents_are_deleted_but_not_the_last_applied_one() -> None:
-    first = applied()
+    first = apply_document()
     DocumentPlan.objects.update(created_at=timezone.now() - 2 * services.KEPT)
     for _ in range(services.DOCUMENTS_KEPT):
         plan({**DOCUMENT, "topics": [{"name": "new"}]})
     DocumentPlan.objects.exclude(pk=first.pk).update(created_at=timezone.now() - 2 * services.KEPT)
     assert services.drift_of(first.pk).steps == []
-    last = applied({**DOCUMENT, "topics": [{"name": "new"}]})
+    last = apply_document({**DOCUMENT, "topics": [{"name": "new"}]})
     assert set(DocumentPlan.objects.values_list("pk", flat=True)) == {first.pk, last.pk}
     for _ in range(services.DOCUMENTS_KEPT + 1):
         plan({**DOCUMENT, "topics": [{"name": "newer"}]})

@@ -19,7 +19,7 @@ from tests.unit.controlplane.dead_letter_responses import (
     CrashPoint,
     DeadLetterResponses,
     patch_responses,
-    permitted,
+    user_with_permissions,
 )
 from tests.unit.controlplane.world import World
 
@@ -33,7 +33,7 @@ def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterRespon
 
 @pytest.fixture
 def olga(responses: DeadLetterResponses) -> Any:
-    return permitted("olga")
+    return user_with_permissions("olga")
 
 
 def send(who: Any, *places: tuple[int, int], target: ResendTarget = ResendTarget.RETRY) -> ResendResult:
@@ -46,14 +46,14 @@ def values(responses: DeadLetterResponses) -> list[tuple[str, bytes | None]]:
     return [(topic, r.value) for topic, r in responses.written]
 
 
-def age(seconds: float) -> None:
+def age_batches(seconds: float) -> None:
     """Open batches are so old."""
     DeadLetterBatch.objects.filter(state="sending").update(created_at=timezone.now() - timedelta(seconds=seconds))
 
 
 def test_a_repeated_sending_writes_nothing(olga: Any, responses: DeadLetterResponses) -> None:
     first = send(olga, (0, 1), (0, 2))
-    again = send(permitted("bea"), (0, 2), (0, 1), (1, 0))
+    again = send(user_with_permissions("bea"), (0, 2), (0, 1), (1, 0))
     assert (first.sent, again.sent, again.already) == (2, 1, 2)
     assert Counter(values(responses)) == {
         ("orders.retry", b"v1"): 1,
@@ -73,7 +73,7 @@ def test_a_crash_in_the_middle_is_found_out_by_the_next_sending(
     assert DeadLetterBatch.objects.get().state == "sending"
     busy = send(olga, (0, 1))
     assert busy.refused == 1 and "are being sent" in busy.problems[0] and len(responses.written) in (0, 2)
-    age(batches.BUSY_SECONDS + 1)
+    age_batches(batches.BUSY_SECONDS + 1)
     responses.unreachable = True
     unknown = send(olga, (0, 1))
     assert unknown.refused == 1 and "no coordinator" in unknown.problems[0]
@@ -99,7 +99,7 @@ def test_an_outcome_that_cannot_be_found_out_is_called_unknown(olga: Any, respon
     result = send(olga, (0, 1))
     assert result.unknown == 1 and Change.objects.get().outcome == "unknown"
     responses.unreachable = False
-    age((batches.MARKER_DAYS_MAX + 1) * 86_400)
+    age_batches((batches.MARKER_DAYS_MAX + 1) * 86_400)
     assert send(olga, (0, 1), (0, 2)).already == 1, "its marker is gone: it is not sent again"
     assert DeadLetterBatch.objects.filter(state="unknown").count() == 1
     assert Counter(values(responses)) == {("orders.retry", b"v1"): 1, ("orders.retry", b"v2"): 1}
@@ -124,7 +124,7 @@ def test_two_operators_at_the_same_time_write_one_record(
     def send_once(*arguments: Any) -> Any:
         if not inner:
             inner.append(ResendResult("begun"))
-            inner.append(send(permitted("bea"), (0, 1)))
+            inner.append(send(user_with_permissions("bea"), (0, 1)))
         return once(*arguments)
 
     monkeypatch.setattr("controlplane.clients.transactional_producer.send_once", send_once)

@@ -16,7 +16,12 @@ from controlplane.selectors.dead_letters import dead_letter_topic
 from controlplane.services import Rejected
 from controlplane.services import dead_letters as services
 from controlplane.services.dead_letter_batches import ResendResult
-from tests.unit.controlplane.dead_letter_responses import DeadLetterResponses, letter, patch_responses, permitted
+from tests.unit.controlplane.dead_letter_responses import (
+    DeadLetterResponses,
+    letter,
+    patch_responses,
+    user_with_permissions,
+)
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +35,7 @@ def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterRespon
 
 @pytest.fixture
 def olga(responses: DeadLetterResponses) -> Any:
-    return permitted("olga")
+    return user_with_permissions("olga")
 
 
 def send(
@@ -126,10 +131,10 @@ def test_what_cannot_be_sent_is_rejected(olga: Any, responses: DeadLetterRespons
 
 def test_permissions(responses: DeadLetterResponses) -> None:
     with pytest.raises(PermissionDenied, match="produce_records"):
-        send(permitted("anna", "read_records"), (0, 1))
+        send(user_with_permissions("anna", "read_records"), (0, 1))
     with pytest.raises(PermissionDenied, match="read_records"):
-        send(permitted("pia", "produce_records"), (0, 1))
-    vera = permitted("vera", staff=False)
+        send(user_with_permissions("pia", "produce_records"), (0, 1))
+    vera = user_with_permissions("vera", staff=False)
     MaskingRule.objects.create(topics="orders*", target="value", field="$.card")
     with pytest.raises(PermissionDenied, match="Masking rules"):
         services.record_to_resend(vera, "orders", 0, 1)

@@ -36,7 +36,7 @@ def olga(responses: DelayedResponses) -> Any:
     return user("olga", "produce_records", "read_records")
 
 
-def cancelled(who: Any, partition: int = 0, offset: int = 3) -> services.CancelResult:
+def cancel_message(who: Any, partition: int = 0, offset: int = 3) -> services.CancelResult:
     result = services.cancel(who, "orders", partition, offset, comment="paid twice")
     assert result is not None
     return result
@@ -46,14 +46,14 @@ def test_a_tombstone_with_the_key_is_written_and_confirmed(olga: Any, responses:
     preview = services.preview_cancel(olga, "orders", 0, 3)
     assert preview is not None and (preview.key, preview.same_key, preview.more) == ("a", 2, False)
     assert preview.deliver_at_ms == NOW_MS + HOUR_MS and not responses.written
-    result = cancelled(olga)
+    result = cancel_message(olga)
     assert (result.state, result.cancelled, result.tombstone_offset) == ("cancelled", 2, 100)
     assert responses.written == [("orders.delay", NewRecord(key=b"a", partition=0))]
     change = Change.objects.get(verb="delayed.cancel")
     assert (change.actor, change.object_name, change.outcome) == ("olga", "orders.delay", "confirmed")
     assert change.after["offset"] == 3 and change.after["key"] == "a" and change.after["cancelled"] == 2
     with pytest.raises(Rejected, match="cancelled already"):
-        cancelled(olga)
+        cancel_message(olga)
 
 
 def test_a_message_that_is_not_pending_is_rejected(olga: Any, responses: DelayedResponses) -> None:
@@ -66,10 +66,10 @@ def test_a_message_that_is_not_pending_is_rejected(olga: Any, responses: Delayed
         with pytest.raises(Rejected, match=reason):
             services.preview_cancel(olga, "orders", partition, offset)
         with pytest.raises(Rejected, match=reason):
-            cancelled(olga, partition, offset)
+            cancel_message(olga, partition, offset)
     responses.rejected = {0}
     with pytest.raises(Rejected, match="unknown now: Its leader rejected"):
-        cancelled(olga)
+        cancel_message(olga)
     assert not responses.written and Change.objects.filter(outcome="refused").count() == 5
     assert services.cancel(olga, "plain", 0, 3, comment="x") is None
     with pytest.raises(Rejected, match="Give a reason"):
@@ -78,11 +78,11 @@ def test_a_message_that_is_not_pending_is_rejected(olga: Any, responses: Delayed
 
 def test_the_outcome_is_the_confirmation_of_the_leader(olga: Any, responses: DelayedResponses) -> None:
     responses.ignores_cancel = True
-    assert cancelled(olga).state == "unknown"
+    assert cancel_message(olga).state == "unknown"
     responses.result = ProducedRecord(0, None, "Refused.")
-    assert cancelled(olga).state == "refused"
+    assert cancel_message(olga).state == "refused"
     responses.result = ProducedRecord(0, None, "No response.", unknown=True)
-    assert cancelled(olga).state == "unknown"
+    assert cancel_message(olga).state == "unknown"
     outcomes = Change.objects.filter(verb="delayed.cancel").order_by("pk").values_list("outcome", flat=True)
     assert list(outcomes) == ["confirmed", "refused", "unknown"]
 
@@ -98,7 +98,7 @@ def test_a_record_that_was_due_meanwhile_is_not_called_cancelled(
         return made
 
     monkeypatch.setattr("controlplane.clients.producer.produce", deliver)
-    assert cancelled(olga).state == "due"
+    assert cancel_message(olga).state == "due"
 
 
 def test_permissions(responses: DelayedResponses) -> None:

@@ -20,8 +20,8 @@ from tests.unit.controlplane.dead_letter_responses import (
     DLQ,
     DeadLetterResponses,
     patch_share_responses,
-    permitted,
     share_letter,
+    user_with_permissions,
     with_retry_topic,
 )
 from tests.unit.controlplane.world import World
@@ -37,7 +37,7 @@ def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterRespon
 
 @pytest.fixture
 def olga(responses: DeadLetterResponses) -> Any:
-    return permitted("olga")
+    return user_with_permissions("olga")
 
 
 def send(who: Any, *offsets: int, edited: NewRecord | None = None) -> ResendResult:
@@ -127,7 +127,7 @@ def test_the_record_is_read_for_an_edit(olga: Any, responses: DeadLetterResponse
 
 
 def test_each_source_topic_needs_permissions(responses: DeadLetterResponses) -> None:
-    vera = permitted("vera", staff=False)
+    vera = user_with_permissions("vera", staff=False)
     MaskingRule.objects.create(topics="bills", target="value", field="$.card")
     assert send(vera, 0).sent == 1
     with pytest.raises(PermissionDenied, match="bills: Masking rules"):
@@ -137,7 +137,7 @@ def test_each_source_topic_needs_permissions(responses: DeadLetterResponses) -> 
 
 # -- to the share group that failed ------------------------------------------------------------------------------------------
 @pytest.fixture
-def retried(responses: DeadLetterResponses, world: World) -> DeadLetterResponses:
+def responses_with_retry_topic(responses: DeadLetterResponses, world: World) -> DeadLetterResponses:
     with_retry_topic(world)
     return responses
 
@@ -150,12 +150,12 @@ def retry(who: Any, *offsets: int, edited: NewRecord | None = None) -> ResendRes
 
 
 def test_the_failed_record_is_written_to_the_retry_topic_for_its_share_group(
-    olga: Any, retried: DeadLetterResponses
+    olga: Any, responses_with_retry_topic: DeadLetterResponses
 ) -> None:
     result = retry(olga, 0, 1, 4)
     assert (result.target, result.sent, result.refused) == ("orders.retry", 2, 1)
     assert "bills has no retry topic" in result.problems[0]
-    (topic, sent), (_, other) = retried.written
+    (topic, sent), (_, other) = responses_with_retry_topic.written
     assert (topic, sent.key, sent.value, sent.partition, sent.timestamp_ms) == ("orders.retry", b"k30", b"v30", 1, None)
     assert sent.headers == (
         ("trace", b"\xff"),
@@ -166,29 +166,39 @@ def test_the_failed_record_is_written_to_the_retry_topic_for_its_share_group(
     assert ("x-retry-group", b"mail") in other.headers
 
 
-def test_each_share_group_that_failed_gets_the_record_one_time(olga: Any, retried: DeadLetterResponses) -> None:
+def test_each_share_group_that_failed_gets_the_record_one_time(
+    olga: Any, responses_with_retry_topic: DeadLetterResponses
+) -> None:
     long = "g" * 240
-    retried.letters[0] += [share_letter(6, 30), share_letter(7, 30, group="mail"), share_letter(8, 30, group=long)]
+    responses_with_retry_topic.letters[0] += [
+        share_letter(6, 30),
+        share_letter(7, 30, group="mail"),
+        share_letter(8, 30, group=long),
+    ]
     assert (retry(olga, 0, 6).already, retry(olga, 7).sent, retry(olga, 8).sent) == (1, 1, 1)
     assert send(olga, 7).sent == 1, "another target"
-    groups = [dict(r.headers).get("x-retry-group") for _, r in retried.written]
+    groups = [dict(r.headers).get("x-retry-group") for _, r in responses_with_retry_topic.written]
     assert groups == [b"workers", b"mail", long.encode(), None]
 
 
-def test_an_edited_record_goes_to_the_share_group_too(olga: Any, retried: DeadLetterResponses) -> None:
+def test_an_edited_record_goes_to_the_share_group_too(
+    olga: Any, responses_with_retry_topic: DeadLetterResponses
+) -> None:
     edited = NewRecord(b"k30", b"corrected", (("x-retry-group", b"other"), ("a", b"1")), 1)
     assert retry(olga, 0, edited=edited).sent == 1
-    ((topic, sent),) = retried.written
+    ((topic, sent),) = responses_with_retry_topic.written
     assert (topic, sent.value) == ("orders.retry", b"corrected")
     assert [h for h in sent.headers if h[0] == "x-retry-group"] == [("x-retry-group", b"workers")]
 
 
-def test_a_record_that_failed_in_the_retry_topic_returns_to_it(olga: Any, retried: DeadLetterResponses) -> None:
-    retried.letters[0].append(share_letter(6, 3, topic="orders.retry"))
+def test_a_record_that_failed_in_the_retry_topic_returns_to_it(
+    olga: Any, responses_with_retry_topic: DeadLetterResponses
+) -> None:
+    responses_with_retry_topic.letters[0].append(share_letter(6, 3, topic="orders.retry"))
     first = (("x-retry-group", b"mail"), ("x-retry-source", b"orders-1@2"), ("x-retry-count", b"3"))
-    retried.originals["orders.retry", 1, 3] = NewRecord(b"k", b"v", first)
+    responses_with_retry_topic.originals["orders.retry", 1, 3] = NewRecord(b"k", b"v", first)
     assert retry(olga, 6).sent == 1
-    ((topic, sent),) = retried.written
+    ((topic, sent),) = responses_with_retry_topic.written
     assert topic == "orders.retry" and dict(sent.headers) == {
         "x-retry-group": b"workers",
         "x-retry-source": b"orders-1@2",
@@ -196,7 +206,13 @@ def test_a_record_that_failed_in_the_retry_topic_returns_to_it(olga: Any, retrie
     }
 
 
-def test_a_dead_letter_without_a_share_group_is_rejected(olga: Any, retried: DeadLetterResponses) -> None:
-    retried.letters[0].append(share_letter(6, 30, group=""))
+def test_a_dead_letter_without_a_share_group_is_rejected(
+    olga: Any, responses_with_retry_topic: DeadLetterResponses
+) -> None:
+    responses_with_retry_topic.letters[0].append(share_letter(6, 30, group=""))
     result = retry(olga, 6)
-    assert result.refused == 1 and "does not name a share group" in result.problems[0] and not retried.written
+    assert (
+        result.refused == 1
+        and "does not name a share group" in result.problems[0]
+        and not responses_with_retry_topic.written
+    )

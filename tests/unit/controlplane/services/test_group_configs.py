@@ -23,19 +23,19 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> ConfigBroker:
     return ConfigBroker().replace_connections(monkeypatch)
 
 
-def stored() -> Any:
+def stored_configs() -> Any:
     return AccessEntry.objects.get(kind="group", key="a/b").value
 
 
 def test_configs_are_set_and_removed_and_others_stay() -> None:
     alter_group_configs("a/b", {LOCK: "20000", ORDER: "true"}, actor="op", comment="slow tasks")
-    assert stored() == {LOCK: "20000", ORDER: "true"}
+    assert stored_configs() == {LOCK: "20000", ORDER: "true"}
     (change,) = preview_group_change("a/b", {LOCK: None})
     assert (change.name, change.now, change.new) == (LOCK, "20000", None)
     alter_group_configs("a/b", {LOCK: None}, actor="op")
-    assert stored() == {ORDER: "true"}
+    assert stored_configs() == {ORDER: "true"}
     alter_group_configs("a/b", {ORDER: None}, actor="op")
-    assert stored() is None, "a group without configs has no record"
+    assert stored_configs() is None, "a group without configs has no record"
     rows = [(c.verb, c.object_kind, c.object_name, c.outcome) for c in Change.objects.all()]
     assert rows == [("group.configs", "group", "a/b", "confirmed")] * 3
 
@@ -69,7 +69,7 @@ def test_a_change_since_the_review_is_rejected() -> None:
     alter_group_configs("a/b", {LOCK: "40000"}, actor="another")
     with pytest.raises(Rejected, match="Review it again"):
         alter_group_configs("a/b", {LOCK: "20000"}, actor="op", reviewed=reviewed)
-    assert stored() == {LOCK: "40000"}
+    assert stored_configs() == {LOCK: "40000"}
 
 
 def test_a_change_while_the_broker_checks_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,4 +83,4 @@ def test_a_change_while_the_broker_checks_is_not_overwritten(monkeypatch: pytest
     monkeypatch.setattr(group_configs, "_check", checked_late)
     with pytest.raises(Rejected, match=r"was changed to '40000'.*Review it again"):
         alter_group_configs("a/b", {LOCK: "20000"}, actor="op", reviewed={LOCK: None})
-    assert stored() == {LOCK: "40000"}
+    assert stored_configs() == {LOCK: "40000"}

@@ -23,7 +23,7 @@ def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfResponses:
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, NewRecord]]:
+def produced_records(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, NewRecord]]:
     found: list[tuple[str, NewRecord]] = []
 
     def produce(topic: str, records: list[NewRecord], **rest: Any) -> list[ProducedRecord]:
@@ -38,7 +38,7 @@ def respond_with(monkeypatch: pytest.MonkeyPatch, result: ProducedRecord) -> Non
     monkeypatch.setattr(producer, "produce", lambda topic, records: [result])
 
 
-def decided(kind: str, target: str) -> Proposal:
+def propose_and_approve(kind: str, target: str) -> Proposal:
     row = proposals.propose(kind, target, actor="alice", comment="the shop is gone")
     with pytest.raises(Rejected, match="another operator must approve"):
         proposals.approve(row.pk, actor="alice")
@@ -47,16 +47,18 @@ def decided(kind: str, target: str) -> Proposal:
 
 @pytest.mark.parametrize(("kind", "decision"), [(COMMIT, b"commit"), (ROLLBACK, b"rollback")])
 def test_a_decision_is_written_after_the_approval(
-    kind: str, decision: bytes, responses: HalfResponses, written: list[tuple[str, NewRecord]]
+    kind: str, decision: bytes, responses: HalfResponses, produced_records: list[tuple[str, NewRecord]]
 ) -> None:
     shown, _ = proposals.render_target(kind, "orders-0@9", {})
     assert "partition 0 of orders.half, offset 9" in shown.lines[0] and shown.facts["half_id_hex"] == "ff"
-    row = decided(kind, "orders-0@9")
+    row = propose_and_approve(kind, "orders-0@9")
     assert row.state == "done"
-    assert written == [("orders.half", NewRecord(headers=(("x-half-id", b"\xff"), ("x-half", decision)), partition=0))]
+    assert produced_records == [
+        ("orders.half", NewRecord(headers=(("x-half-id", b"\xff"), ("x-half", decision)), partition=0))
+    ]
     change = Change.objects.get(verb=kind)
     assert (change.actor, change.object_name, change.outcome) == ("alice", "orders", "confirmed")
-    assert proposals.carry_out(row.pk).state == "done" and len(written) == 1
+    assert proposals.carry_out(row.pk).state == "done" and len(produced_records) == 1
 
 
 def test_what_is_not_undecided_is_rejected(responses: HalfResponses) -> None:
@@ -85,7 +87,7 @@ def test_a_producer_that_decides_first_wins(responses: HalfResponses, monkeypatc
         return [ProducedRecord(0, None, "The broker rejected the record.")]
 
     monkeypatch.setattr(producer, "produce", reject)
-    row = decided(COMMIT, "orders-0@3")
+    row = propose_and_approve(COMMIT, "orders-0@3")
     assert row.state == "done" and "was decided or has expired" in row.detail
     assert Change.objects.get(verb=COMMIT).outcome == "unchanged"
 
@@ -95,5 +97,5 @@ def test_a_failed_write_is_not_a_success(
     unknown: bool, outcome: str, responses: HalfResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     respond_with(monkeypatch, ProducedRecord(0, None, "No response.", unknown))
-    assert decided(ROLLBACK, "orders-0@3").state == "failed"
+    assert propose_and_approve(ROLLBACK, "orders-0@3").state == "failed"
     assert Change.objects.get(verb=ROLLBACK).outcome == outcome

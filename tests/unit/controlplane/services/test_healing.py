@@ -25,14 +25,14 @@ def switch(action: str, mode: str, **limits: int | None) -> None:
     healing.alter_action(action, mode, actor="alice", **given)
 
 
-def damaged(world: World, name: str = "orders", broker: int = 2, *replicas: tuple[int, ...]) -> None:
+def damage_replica(world: World, name: str = "orders", broker: int = 2, *replicas: tuple[int, ...]) -> None:
     topic_id = world.image.topic_ids.get(name) or world.topic(name, *(replicas or ((1, 2),)))
     ReplicaDamageReport.objects.create(
         topic_id=topic_id, topic_name=name, partition=0, broker_id=broker, kind=DamageKind.CORRUPT, detail="segment 0"
     )
 
 
-def unbalanced(minutes: float = 6, name: str = "preferred_leaders") -> None:
+def report_unbalanced(minutes: float = 6, name: str = "preferred_leaders") -> None:
     now = timezone.now()
     HealthResult.objects.update_or_create(
         name=name,
@@ -48,19 +48,19 @@ def unbalanced(minutes: float = 6, name: str = "preferred_leaders") -> None:
     )
 
 
-def later(**passed: float) -> None:
+def age_healing_runs(**passed: float) -> None:
     for run in HealingRun.objects.all():
         HealingRun.objects.filter(pk=run.pk).update(at=run.at - timedelta(**passed))
 
 
 def test_everything_is_off_by_default(world: World) -> None:
-    damaged(world)
-    unbalanced()
+    damage_replica(world)
+    report_unbalanced()
     assert healing.heal() == [] and ReplicaRecovery.objects.count() == 0
 
 
 def test_a_dry_run_records_and_does_nothing(world: World) -> None:
-    damaged(world)
+    damage_replica(world)
     switch(RECOVER, "dry_run")
     (run,) = healing.heal()
     assert (run.outcome, run.subject) == (HealingOutcome.DRY_RUN, "orders-0 on broker 2")
@@ -69,24 +69,24 @@ def test_a_dry_run_records_and_does_nothing(world: World) -> None:
 
 
 def test_a_damaged_replica_is_recovered_with_an_audit_row(world: World) -> None:
-    damaged(world)
+    damage_replica(world)
     switch(RECOVER, "on")
     (run,) = healing.heal()
     assert run.outcome == HealingOutcome.DONE
     assert ReplicaRecovery.objects.get().actor == healing.ACTOR
     change = Change.objects.get(verb="replica.recover")
     assert change.actor == healing.ACTOR and "Self-healing" in change.comment
-    later(hours=2)
+    age_healing_runs(hours=2)
     assert healing.heal() == [], "its recovery was requested"
 
 
 def test_a_rejected_action_is_recorded_and_the_next_replica_follows(world: World) -> None:
-    damaged(world, "alone", 1, (1,))
+    damage_replica(world, "alone", 1, (1,))
     switch(RECOVER, "on")
     (run,) = healing.heal()
     assert run.outcome == HealingOutcome.REJECTED and "No other replica" in run.detail
-    damaged(world, "orders", 2)
-    later(minutes=5)
+    damage_replica(world, "orders", 2)
+    age_healing_runs(minutes=5)
     (run,) = healing.heal()
     assert (run.outcome, run.subject) == (HealingOutcome.DONE, "orders-0 on broker 2")
 
@@ -95,14 +95,14 @@ def test_one_broker_with_a_slow_disk_is_demoted(world: World) -> None:
     switch(HealingAction.DEMOTE_SLOW_BROKER, "on")
     Broker.objects.filter(pk=2).update(dirs_slow=["/b"])
     assert healing.heal() == [], "the check has not failed yet"
-    unbalanced(name="disk_speed", minutes=4)
+    report_unbalanced(name="disk_speed", minutes=4)
     assert healing.heal() == [], "it has not failed for long"
-    unbalanced(name="disk_speed")
+    report_unbalanced(name="disk_speed")
     (run,) = healing.heal()
     assert (run.outcome, run.subject, run.detail) == (HealingOutcome.DONE, "broker 2", "Slow log directories: /b.")
     change = Change.objects.get(verb="broker.demote")
     assert (change.actor, change.object_name) == (healing.ACTOR, "2")
-    later(hours=2)
+    age_healing_runs(hours=2)
     Broker.objects.filter(pk=1).update(dirs_slow=["/a"])
     Broker.objects.filter(pk=2).update(configs={LEADERSHIP: "false"})
     assert healing.heal() == [], "a second broker stays leader"
@@ -110,12 +110,12 @@ def test_one_broker_with_a_slow_disk_is_demoted(world: World) -> None:
 
 def test_actions_per_hour_are_limited(world: World) -> None:
     switch(RECOVER, "on", per_hour=1, cool_down_s=60)
-    damaged(world, "a")
-    damaged(world, "b")
+    damage_replica(world, "a")
+    damage_replica(world, "b")
     assert len(healing.heal()) == 1
-    later(minutes=30)
+    age_healing_runs(minutes=30)
     assert healing.heal() == []
-    later(minutes=31)
+    age_healing_runs(minutes=31)
     assert len(healing.heal()) == 1
 
 
@@ -126,15 +126,15 @@ def test_preferred_leaders_are_elected_only_in_a_calm_cluster(world: World, monk
     )
     switch(ELECT, "on")
     assert healing.heal() == [], "the check has not failed"
-    unbalanced(minutes=4)
+    report_unbalanced(minutes=4)
     assert healing.heal() == [], "not for long enough"
-    unbalanced()
+    report_unbalanced()
     Broker.objects.filter(pk=3).update(alive=False)
     assert healing.heal() == [], "a broker is down"
     Broker.objects.update(alive=True)
     HealthResult.objects.update(checked_at=timezone.now() - timedelta(minutes=3))
     assert healing.heal() == [], "the check is old"
-    unbalanced()
+    report_unbalanced()
     (run,) = healing.heal()
     assert run.outcome == HealingOutcome.DONE and elected == [healing.ACTOR]
     assert run.detail == "40 % of the partitions are not led by their preferred replica."
@@ -157,9 +157,9 @@ def test_settings_are_audited_and_checked(world: World) -> None:
 
 
 def test_old_runs_are_deleted(world: World) -> None:
-    damaged(world)
+    damage_replica(world)
     switch(RECOVER, "dry_run")
     healing.heal()
-    later(days=31)
+    age_healing_runs(days=31)
     healing.heal()
     assert healing_runs().total == 1

@@ -21,7 +21,7 @@ def states() -> dict[str, str]:
     return {c.name: c.state for c in health_report().checks}
 
 
-def failed() -> set[str]:
+def failed_checks() -> set[str]:
     return {name for name, state in states().items() if state == CheckState.FAILED}
 
 
@@ -40,7 +40,7 @@ def test_a_good_cluster_has_100(world: World) -> None:
     Broker.objects.update(answered=True, total_bytes=1000, free_bytes=500)
     group("billing", "healthy")
     health.evaluate()
-    assert failed() == set() and health_report().score == 100
+    assert failed_checks() == set() and health_report().score == 100
     assert CheckState.UNKNOWN not in states().values()
 
 
@@ -58,7 +58,7 @@ def test_each_problem_fails_its_check(world: World) -> None:
     group("slow", "falling_behind", retention_in_s=600, partitions_unknown=3)
     group("new", "unknown")
     health.evaluate()
-    wrong = failed()
+    wrong = failed_checks()
     assert {
         CheckName.CONTROLLER,
         CheckName.UNDER_MIN_ISR,

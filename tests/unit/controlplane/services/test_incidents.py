@@ -31,7 +31,7 @@ def timeline(alert: Alert) -> list[tuple[str, str, str]]:
     return [(e.kind, e.actor, e.text) for e in AlertEntry.objects.filter(alert=alert)]
 
 
-def acts() -> list[tuple[str, str, str]]:
+def recorded_changes() -> list[tuple[str, str, str]]:
     return list(Change.objects.order_by("pk").values_list("verb", "object_name", "outcome"))
 
 
@@ -45,7 +45,7 @@ def test_one_operator_acknowledges_and_withdraws(alert: Alert) -> None:
         incidents.withdraw(alert.pk, actor="alice")
     assert timeline(alert)[1:] == [("acknowledged", "alice", "on it"), ("withdrawn", "alice", "")]
     name = str(alert.pk)
-    assert acts() == [
+    assert recorded_changes() == [
         ("alert.acknowledge", name, "confirmed"),
         ("alert.acknowledge", name, "refused"),
         ("alert.withdraw", name, "confirmed"),
@@ -81,7 +81,7 @@ def test_a_silence_has_an_end_and_a_reason_and_is_ended_early(alert: Alert) -> N
     with pytest.raises(Rejected, match="has ended"):
         incidents.end_silence(row.pk, actor="bob")
     assert [kind for kind, *_ in timeline(alert)] == ["opened", "silenced", "silence_ended"]
-    assert [v for v, _, o in acts() if o == "confirmed"] == ["alert.silence", "alert.end_silence"]
+    assert [v for v, _, o in recorded_changes() if o == "confirmed"] == ["alert.silence", "alert.end_silence"]
 
 
 def test_a_silence_of_one_object_is_in_the_timeline_of_its_alert_only(alert: Alert, world: World) -> None:
@@ -105,7 +105,7 @@ def test_the_timeline_has_the_end_the_return_and_a_new_severity(alert: Alert) ->
 
 
 def test_a_stopped_process_is_started_by_its_supervisor(settings: Any, tmp_path: Path) -> None:
-    def supervised(state: str) -> None:
+    def write_supervisor_state(state: str) -> None:
         process = {"name": "broker-2", "pid": None, "started": None, "state": state, "exit_code": 0}
         supervisor = {"pid": os.getpid(), "started": started_at(os.getpid())}
         (tmp_path / "processes.json").write_text(json.dumps({"supervisor": supervisor, "processes": [process]}))
@@ -116,10 +116,10 @@ def test_a_stopped_process_is_started_by_its_supervisor(settings: Any, tmp_path:
     marker.touch()
     with pytest.raises(Rejected, match="No supervisor"):
         incidents.start_process("broker-2", actor="alice")
-    supervised("ended")
+    write_supervisor_state("ended")
     with pytest.raises(Rejected, match="No supervisor"):
         incidents.start_process("broker-2", actor="alice")
-    supervised("stopped")
+    write_supervisor_state("stopped")
     incidents.start_process("broker-2", actor="alice")
     assert not marker.exists()
-    assert acts()[-1] == ("process.start", "broker-2", "confirmed")
+    assert recorded_changes()[-1] == ("process.start", "broker-2", "confirmed")

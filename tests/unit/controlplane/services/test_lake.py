@@ -31,12 +31,12 @@ def test_an_invalid_text_is_rejected(sql: str) -> None:
 
 
 def test_queries_at_a_time_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nested(sql: str) -> QueryResult:
+    def run_nested_query(sql: str) -> QueryResult:
         if len(sql) <= lake.QUERIES_MAX:
             return lake.query_lake(sql + "x", actor="alice")
         return QueryResult()
 
-    monkeypatch.setattr(client, "query", nested)
+    monkeypatch.setattr(client, "query", run_nested_query)
     with pytest.raises(Rejected, match="maximum"):
         lake.query_lake("x", actor="alice")
     assert lake.query_lake("xxx", actor="alice").error is None

@@ -27,12 +27,12 @@ def test_two_concurrent_workers_do_one_step(world: World, monkeypatch: pytest.Mo
     moves.start_move(move.pk, actor="alice")
     real = move_worker.next_steps
 
-    def meanwhile(view: object, now: float) -> object:
+    def change_version_and_advance(view: object, now: float) -> object:
         steps = real(view, now)  # type: ignore[arg-type]
         Move.objects.filter(pk=move.pk).update(version=99)  # the other worker was faster
         return steps
 
-    monkeypatch.setattr(move_worker, "next_steps", meanwhile)
+    monkeypatch.setattr(move_worker, "next_steps", change_version_and_advance)
     assert advance(move) is None
     assert move_worker.ordered_parts() == []
 
@@ -75,7 +75,7 @@ def test_speed_and_eta_are_computed_from_size_samples(world: World, monkeypatch:
     advance(move)
     now = time.time()
     for seconds in (5, 10, 15):
-        world.sized("flights", 1_000_000, b3=20_000 * seconds)
+        world.set_sizes("flights", 1_000_000, b3=20_000 * seconds)
         ObservedReplica.objects.update(sampled_at=datetime.fromtimestamp(now + seconds, UTC))
         monkeypatch.setattr(move_worker.time, "time", lambda at=now + seconds: at)
         advance(move)

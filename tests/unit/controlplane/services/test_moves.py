@@ -27,7 +27,7 @@ def test_a_move_runs_from_planned_to_done_by_observations(world: World) -> None:
     assert row is not None
     assert (row.state, row.parts_ended, row.bytes_total) == ("running", 0, 1000)
     world.end_move("flights", 0)
-    world.sized("flights", 1000)
+    world.set_sizes("flights", 1000)
     assert advance(move) == "done"
     move.refresh_from_db()
     assert move.finished_at is not None

@@ -48,7 +48,7 @@ def end(alert: Alert) -> None:
     Alert.objects.filter(pk=alert.pk).update(ended_at=ended)
 
 
-def work() -> list[str | None]:
+def deliver_due() -> list[str | None]:
     """One poll of the worker."""
     notifications.plan()
     return [notifications.deliver(pk) for pk in notifications.due_deliveries()]
@@ -65,9 +65,9 @@ def events() -> list[tuple[str, str]]:
 def test_an_incident_is_one_message_and_its_end_another_with_the_same_key(world: World, receiver: HttpReceiver) -> None:
     alert = broker_down(world)
     channel(f"{receiver.url}/hook?token=t0p", secret="s3cret")
-    assert work() == ["delivered"] and work() == []
+    assert deliver_due() == ["delivered"] and deliver_due() == []
     end(alert)
-    assert work() == ["delivered"] and work() == []
+    assert deliver_due() == ["delivered"] and deliver_due() == []
     begun, ended = (json.loads(p.body) for p in receiver.posts)
     assert (begun["event"], ended["event"]) == ("triggered", "resolved")
     assert begun["key"] == ended["key"] and begun["id"] != ended["id"]
@@ -101,7 +101,7 @@ def test_alerts_that_the_cause_explains_are_part_of_its_message(world: World, re
     for kind in ("no_controller", "zookeeper_away"):
         Alert.objects.create(kind=kind, severity="at_risk", text=kind, do="start it", since=since)
     channel(receiver.url)
-    work()
+    deliver_due()
     found = {json.loads(p.body)["alert"]["kind"]: json.loads(p.body)["explains"] for p in receiver.posts}
     assert set(found) == {"broker_down", "zookeeper_away"}
     assert [e["kind"] for e in found["zookeeper_away"]] == ["no_controller"]
@@ -111,7 +111,7 @@ def test_a_young_a_silenced_and_an_acknowledged_incident_are_not_sent(world: Wor
     alert = broker_down(world)
     channel(receiver.url)
     Alert.objects.update(since=timezone.now())
-    assert work() == []
+    assert deliver_due() == []
     Alert.objects.update(since=timezone.now() - timedelta(minutes=1))
     AlertSilence.objects.create(
         kind=alert.kind,
@@ -120,29 +120,29 @@ def test_a_young_a_silenced_and_an_acknowledged_incident_are_not_sent(world: Wor
         starts_at=timezone.now() - timedelta(minutes=1),
         ends_at=timezone.now() + timedelta(minutes=9),
     )
-    assert work() == []
+    assert deliver_due() == []
     AlertSilence.objects.update(ends_at=timezone.now())
     incidents.acknowledge(alert.pk, actor="alice")
-    assert work() == []
+    assert deliver_due() == []
     incidents.withdraw(alert.pk, actor="alice")
-    assert work() == ["delivered"]
+    assert deliver_due() == ["delivered"]
 
 
 def test_an_alert_that_ended_before_it_was_sent_is_never_sent(world: World, receiver: HttpReceiver) -> None:
     alert = broker_down(world)
     end(alert)
     channel(receiver.url)
-    assert work() == [] and events() == []
+    assert deliver_due() == [] and events() == []
 
 
 def test_an_alert_that_returns_within_a_minute_is_not_resolved(world: World, receiver: HttpReceiver) -> None:
     alert = broker_down(world)
     channel(receiver.url)
-    work()
+    deliver_due()
     Alert.objects.update(ended_at=timezone.now())
-    assert work() == []
+    assert deliver_due() == []
     Alert.objects.update(ended_at=None)
-    assert work() == [] and Alert.objects.get(pk=alert.pk).ended_at is None
+    assert deliver_due() == [] and Alert.objects.get(pk=alert.pk).ended_at is None
     assert events() == [("triggered", "delivered")]
 
 
@@ -150,14 +150,14 @@ def test_a_failed_attempt_is_repeated_later_with_the_same_id(world: World, recei
     broker_down(world)
     receiver.responses = [(503, "overloaded"), (200, "ok")]
     channel(receiver.url)
-    assert work() == ["retrying"] and work() == []
+    assert deliver_due() == ["retrying"] and deliver_due() == []
     row = NotificationDelivery.objects.get()
     assert (row.attempts, row.error, row.status, row.answer) == (1, "status", 503, "overloaded")
     assert row.due_at > timezone.now()
     shown = NotificationChannel.objects.get()
     assert shown.failure == "503 overloaded" and shown.failed_at is not None and shown.delivered_at is None
     make_due()
-    assert work() == ["delivered"]
+    assert deliver_due() == ["delivered"]
     assert [json.loads(p.body)["id"] for p in receiver.posts] == [json.loads(receiver.posts[0].body)["id"]] * 2
     assert [p.headers["X-Weir-Delivery"] for p in receiver.posts] == [json.loads(receiver.posts[0].body)["id"]] * 2
 
@@ -168,12 +168,12 @@ def test_attempts_end_and_a_permanent_error_ends_them_at_once(world: World, rece
     channel(receiver.url)
     states = []
     for _ in range(notification.ATTEMPTS_MAX + 1):
-        states += work()
+        states += deliver_due()
         make_due()
     assert states == ["retrying"] * (notification.ATTEMPTS_MAX - 1) + ["failed"]
     receiver.responses = [(404, "no_service")]
     channel(receiver.url, name="other")
-    assert work() == ["failed"]
+    assert deliver_due() == ["failed"]
     assert NotificationChannel.objects.get(name="other").failure == "404 no_service"
 
 
@@ -181,11 +181,11 @@ def test_the_end_is_sent_after_the_begin_also_when_that_is_late(world: World, re
     alert = broker_down(world)
     receiver.responses = [(503, ""), (200, "")]
     channel(receiver.url)
-    assert work() == ["retrying"]
+    assert deliver_due() == ["retrying"]
     end(alert)
-    assert work() == []
+    assert deliver_due() == []
     make_due()
-    assert work() == ["delivered"] and work() == ["delivered"]
+    assert deliver_due() == ["delivered"] and deliver_due() == ["delivered"]
     assert [json.loads(p.body)["event"] for p in receiver.posts] == ["triggered", "triggered", "resolved"]
 
 
@@ -193,21 +193,21 @@ def test_an_acknowledged_alert_is_not_attempted_again(world: World, receiver: Ht
     alert = broker_down(world)
     receiver.responses = [(503, "")]
     channel(receiver.url)
-    work()
+    deliver_due()
     incidents.acknowledge(alert.pk, actor="alice")
     make_due()
-    assert work() == ["cancelled"]
+    assert deliver_due() == ["cancelled"]
     end(alert)
-    assert work() == [] and len(receiver.posts) == 1
+    assert deliver_due() == [] and len(receiver.posts) == 1
 
 
 def test_an_incident_that_becomes_grave_is_sent_again_once(world: World, receiver: HttpReceiver) -> None:
     alert = broker_down(world)
     channel(receiver.url)
     grave = channel(receiver.url, name="grave", severity_min="at_risk")
-    assert work() == ["delivered"]
+    assert deliver_due() == ["delivered"]
     Alert.objects.filter(pk=alert.pk).update(severity="at_risk")
-    assert work() == ["delivered", "delivered"] and work() == []
+    assert deliver_due() == ["delivered", "delivered"] and deliver_due() == []
     sent = [(d.channel_id, d.event) for d in NotificationDelivery.objects.order_by("pk")]
     assert sent[0][1] == "triggered" and set(sent[1:]) == {(sent[0][0], "escalated"), (grave.pk, "triggered")}
 
@@ -215,11 +215,11 @@ def test_an_incident_that_becomes_grave_is_sent_again_once(world: World, receive
 def test_a_channel_with_kinds_gets_only_these(world: World, receiver: HttpReceiver) -> None:
     broker_down(world)
     channel(receiver.url, alert_kinds=["disk_low"], name="disks")
-    assert work() == []
+    assert deliver_due() == []
     channel(receiver.url, alert_kinds=["disk_low", "broker_down"], name="brokers", send_resolved=False)
-    assert work() == ["delivered"]
+    assert deliver_due() == ["delivered"]
     end(Alert.objects.get(kind="broker_down"))
-    assert work() == [] and not NotificationDelivery.objects.filter(is_open=True).exists()
+    assert deliver_due() == [] and not NotificationDelivery.objects.filter(is_open=True).exists()
 
 
 def test_a_disabled_channel_gets_nothing(world: World, receiver: HttpReceiver) -> None:
@@ -227,7 +227,7 @@ def test_a_disabled_channel_gets_nothing(world: World, receiver: HttpReceiver) -
     row = channel(receiver.url)
     notifications.plan()
     notification_channels.alter_channel(row.pk, {"enabled": False}, actor="root")
-    assert work() == ["cancelled"] and receiver.posts == []
+    assert deliver_due() == ["cancelled"] and receiver.posts == []
     row = channel(receiver.url, name="second")
     notifications.plan()
     notification_channels.alter_channel(row.pk, {"enabled": False}, actor="root")
@@ -259,11 +259,11 @@ def test_pagerduty_gets_trigger_acknowledge_and_resolve(world: World, receiver: 
     alert = broker_down(world)
     receiver.responses = [(202, '{"status":"success"}')]
     channel(f"{receiver.url}/v2/enqueue", kind="pagerduty", secret="R0UT1NG")
-    work()
+    deliver_due()
     incidents.acknowledge(alert.pk, actor="alice")
-    work()
+    deliver_due()
     end(alert)
-    work()
+    deliver_due()
     sent = [json.loads(p.body) for p in receiver.posts]
     assert [e["event_action"] for e in sent] == ["trigger", "acknowledge", "resolve"]
     assert {e["dedup_key"] for e in sent} == {sent[0]["dedup_key"]} and {e["routing_key"] for e in sent} == {"R0UT1NG"}
@@ -273,7 +273,7 @@ def test_pagerduty_gets_trigger_acknowledge_and_resolve(world: World, receiver: 
 def test_slack_gets_its_format(world: World, receiver: HttpReceiver) -> None:
     broker_down(world)
     channel(f"{receiver.url}/services/T0/B0/x", kind="slack")
-    assert work() == ["delivered"]
+    assert deliver_due() == ["delivered"]
     body = json.loads(receiver.posts[0].body)
     assert "Broker 1 is down" in body["text"] and body["attachments"][0]["color"]
 
@@ -285,10 +285,10 @@ def test_mail_is_sent_by_smtp(world: World, settings: Any) -> None:
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
         channel(kind="email", recipients=["oncall@example.com", "lead@example.com"])
-        assert work() == ["delivered"]
+        assert deliver_due() == ["delivered"]
         end(alert)
         server.rejection = "550 no such user"
-        assert work() == ["failed"]
+        assert deliver_due() == ["failed"]
     ((sender, recipients, text),) = server.mails
     assert sender == django_settings.DEFAULT_FROM_EMAIL and recipients == ["oncall@example.com", "lead@example.com"]
     assert (
@@ -301,12 +301,12 @@ def test_mail_is_sent_by_smtp(world: World, settings: Any) -> None:
 def test_old_deliveries_are_deleted_except_of_open_incidents(world: World, receiver: HttpReceiver) -> None:
     alert = broker_down(world)
     channel(receiver.url)
-    work()
+    deliver_due()
     NotificationDelivery.objects.update(created_at=timezone.now() - notifications.KEPT - timedelta(hours=1))
     notifications.sweep()
-    assert work() == [] and NotificationDelivery.objects.count() == 1
+    assert deliver_due() == [] and NotificationDelivery.objects.count() == 1
     end(alert)
-    work()
+    deliver_due()
     NotificationDelivery.objects.update(created_at=timezone.now() - notifications.KEPT - timedelta(hours=1))
     notifications.sweep()
     assert not NotificationDelivery.objects.exists()
@@ -316,9 +316,9 @@ def test_a_silent_monitor_is_sent_although_it_has_no_row(world: World, receiver:
     seen = timezone.now() - timedelta(minutes=2)
     Cluster.objects.update_or_create(pk=1, defaults={"observed_at": seen, "heartbeat_at": seen})
     channel(receiver.url)
-    assert work() == ["delivered"] and work() == []
+    assert deliver_due() == ["delivered"] and deliver_due() == []
     Cluster.objects.update(observed_at=timezone.now(), heartbeat_at=timezone.now())
-    assert work() == ["delivered"]
+    assert deliver_due() == ["delivered"]
     assert [(json.loads(p.body)["alert"]["kind"], json.loads(p.body)["event"]) for p in receiver.posts] == [
         ("monitor_silent", "triggered"),
         ("monitor_silent", "resolved"),

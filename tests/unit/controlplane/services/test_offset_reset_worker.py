@@ -22,59 +22,59 @@ def group(monkeypatch: pytest.MonkeyPatch) -> GroupWorld:
     return group_world(monkeypatch)
 
 
-def waiting(group: GroupWorld, spec: ResetSpec) -> OffsetReset:
+def create_waiting_reset(group: GroupWorld, spec: ResetSpec) -> OffsetReset:
     group.members = [member()]
     row = services.preview("g", spec, actor="alice")
     return services.apply(row.pk, actor="alice", comment="replay", wait_minutes=5)
 
 
-def step(row: OffsetReset) -> OffsetReset:
+def advance_reset(row: OffsetReset) -> OffsetReset:
     worker.advance_reset(row.pk)
     row.refresh_from_db()
     return row
 
 
 def test_a_waiting_reset_is_computed_again_when_the_group_is_empty(group: GroupWorld) -> None:
-    row = waiting(group, ResetSpec(ResetTarget.SHIFT, shift=-10))
+    row = create_waiting_reset(group, ResetSpec(ResetTarget.SHIFT, shift=-10))
     assert worker.working_resets() == [row.pk]
     group.commit(60)  # members commit until they leave
-    assert step(row).state == ResetState.WAITING
+    assert advance_reset(row).state == ResetState.WAITING
     group.members = []
-    assert step(row).state == ResetState.APPLIED
+    assert advance_reset(row).state == ResetState.APPLIED
     assert group.offsets["g"]["orders", 0] == CommittedOffset(50)
     assert Change.objects.get(verb="group.reset_offsets").before == {"orders-0": 60, "orders-1": 100}
-    assert worker.working_resets() == [] and step(row).state == ResetState.APPLIED
+    assert worker.working_resets() == [] and advance_reset(row).state == ResetState.APPLIED
 
 
 def test_the_wait_has_an_end(group: GroupWorld) -> None:
-    row = waiting(group, ResetSpec(ResetTarget.EARLIEST))
+    row = create_waiting_reset(group, ResetSpec(ResetTarget.EARLIEST))
     OffsetReset.objects.filter(pk=row.pk).update(wait_until=timezone.now() - timedelta(seconds=1))
-    row = step(row)
+    row = advance_reset(row)
     assert (row.state, row.cause) == (ResetState.EXPIRED, ResetCause.ACTIVE) and "commit" not in group.calls
     assert Change.objects.get(verb="group.reset_offsets").outcome == "refused"
 
 
 def test_a_member_that_joins_in_between_prolongs_the_wait(group: GroupWorld) -> None:
-    row = waiting(group, ResetSpec(ResetTarget.EARLIEST))
+    row = create_waiting_reset(group, ResetSpec(ResetTarget.EARLIEST))
     group.members = []
     group.before_commit = lambda: group.members.append(member("m-2"))
-    assert step(row).state == ResetState.WAITING
+    assert advance_reset(row).state == ResetState.WAITING
     group.members, group.before_commit = [], lambda: None
-    assert step(row).state == ResetState.APPLIED
+    assert advance_reset(row).state == ResetState.APPLIED
 
 
 def test_a_silent_cluster_prolongs_the_wait_and_is_noted(group: GroupWorld) -> None:
-    row = waiting(group, ResetSpec(ResetTarget.EARLIEST))
+    row = create_waiting_reset(group, ResetSpec(ResetTarget.EARLIEST))
     group.silent = {"status"}
-    row = step(step(row))
+    row = advance_reset(advance_reset(row))
     assert (row.state, row.cause, row.version) == (ResetState.WAITING, ResetCause.NO_RESPONSE, 4)
 
 
 def test_a_reset_that_has_nothing_left_to_change_ends(group: GroupWorld) -> None:
-    row = waiting(group, ResetSpec(ResetTarget.LATEST, partitions=(("orders", 0),)))
+    row = create_waiting_reset(group, ResetSpec(ResetTarget.LATEST, partitions=(("orders", 0),)))
     group.members = []
     group.commit(100)
-    assert step(row).state == ResetState.CANCELLED
+    assert advance_reset(row).state == ResetState.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_reset_whose_process_died_is_read_back_and_not_sent_again(
     for index, offset in after_crash.items():
         group.commit(offset, index)
     group.silent, group.calls = set(), []
-    assert step(row).state == state
+    assert advance_reset(row).state == state
     assert "commit" not in group.calls and Change.objects.get().outcome == outcome
     undo = services.undo(row.pk, actor="alice")
     assert undo.totals.changes == len(after_crash)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def headless(world: World) -> World:
+def world_with_offline_partition(world: World) -> World:
     world.topic("orders", (1, 2, 3))
     world.offline("orders", 0)
     world.down(1)
@@ -34,7 +34,7 @@ def headless(world: World) -> World:
     ],
 )
 def test_an_unclean_election_requested_by_two_people_reaches_the_controller(
-    headless: World, monkeypatch: pytest.MonkeyPatch, response: Any, outcome: str, state: str
+    world_with_offline_partition: World, monkeypatch: pytest.MonkeyPatch, response: Any, outcome: str, state: str
 ) -> None:
     asked = []
 
@@ -54,7 +54,7 @@ def test_an_unclean_election_requested_by_two_people_reaches_the_controller(
     assert Change.objects.get(verb="proposal.propose").outcome == outcome
 
 
-def test_an_unclean_election_says_until_when_the_console_knows_the_records(headless: World) -> None:
+def test_an_unclean_election_says_until_when_the_console_knows_the_records(world_with_offline_partition: World) -> None:
     """500 records that the last leader had acknowledged in its last second were lost, and the request said "0 of 1038 known records"."""
     Broker.objects.filter(broker_id=1).update(sampled_at=datetime(2026, 11, 29, 7, 30, 38, tzinfo=UTC))
     row = proposals.propose("election.unclean", "orders-0", actor="alice", comment="broker 1 burnt")
@@ -63,14 +63,14 @@ def test_an_unclean_election_says_until_when_the_console_knows_the_records(headl
 
 
 def test_an_election_is_not_approved_if_a_clean_leader_is_available(
-    headless: World, monkeypatch: pytest.MonkeyPatch
+    world_with_offline_partition: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "elect_uncleanly", lambda *a: pytest.fail("elected"))
     row = proposals.propose("election.unclean", "orders-0", actor="alice", comment="broker 1 burnt")
-    headless.down(2)
+    world_with_offline_partition.down(2)
     with pytest.raises(Rejected, match=r"alive was \[2, 3\], now \[3\]"):
         proposals.approve(row.pk, actor="bea")
-    headless.put("orders", 0, isr=(3,), leader=3, leader_broker_epoch=103)
+    world_with_offline_partition.put("orders", 0, isr=(3,), leader=3, leader_broker_epoch=103)
     with pytest.raises(Rejected, match="has leader 3"):
         proposals.approve(row.pk, actor="bea")
 

@@ -56,7 +56,7 @@ def test_a_plan_requires_a_reason_and_lists_its_problems(flights: World) -> None
 
 def test_the_digest_covers_the_planned_and_the_previous_placement(flights: World) -> None:
     first = save()
-    flights.sized("flights", 2000)
+    flights.set_sizes("flights", 2000)
     assert save().digest == first.digest, "sizes move by themselves"
     by_hand = [{"topic": "flights", "partition": i, "replicas": [3, 2]} for i in (2, 1, 0)]
     assert save({"version": 1, "partitions": by_hand}).digest == first.digest, "the same, in whatever order it was said"

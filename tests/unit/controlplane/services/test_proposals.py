@@ -24,7 +24,7 @@ TO_3 = {"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0,
 
 
 @pytest.fixture
-def second(db: None) -> APIClient:
+def second_operator(db: None) -> APIClient:
     user = get_user_model().objects.create_user("bea", is_staff=True)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user).key}")
@@ -32,7 +32,7 @@ def second(db: None) -> APIClient:
 
 
 @pytest.fixture
-def risky(world: World) -> Move:
+def move_below_min_insync(world: World) -> Move:
     """A move to fewer replicas than min.insync.replicas."""
     world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"})
     return moves.plan_move(parse_scope(TO_3), actor="alice", comment="both disks go", override=True)
@@ -53,13 +53,15 @@ def test_a_plan_below_min_insync_replicas_is_rejected_and_two_people_can_overrid
         moves.plan_move(parse_scope(TO_3), actor="alice", comment="x", override=True)
 
 
-def test_an_override_needs_the_approval_of_another_operator(risky: Move) -> None:
+def test_an_override_needs_the_approval_of_another_operator(move_below_min_insync: Move) -> None:
     for act in (moves.start_move, moves.approve_move):
         with pytest.raises(Rejected, match="from another operator"):
-            act(risky.pk, actor="alice", comment="x")
+            act(move_below_min_insync.pk, actor="alice", comment="x")
         with pytest.raises(Rejected, match="from another operator"):
-            act(risky.pk, actor="bea", comment="x")
-    row = proposals.propose("move.approve", str(risky.pk), {"start": True}, actor="alice", comment="both disks go")
+            act(move_below_min_insync.pk, actor="bea", comment="x")
+    row = proposals.propose(
+        "move.approve", str(move_below_min_insync.pk), {"start": True}, actor="alice", comment="both disks go"
+    )
     assert Move.objects.get().state == "planned"
     with pytest.raises(Rejected, match="alice made this request, so another operator must approve it"):
         proposals.approve(row.pk, actor="alice")
@@ -79,33 +81,39 @@ def test_an_override_needs_the_approval_of_another_operator(risky: Move) -> None
     assert Change.objects.get(verb="move.plan").detail.startswith("Overrides a safety check: ledger-0 would have 1")
 
 
-def test_an_installation_with_one_operator_records_that_no_second_person_approved(risky: Move, settings: Any) -> None:
+def test_an_installation_with_one_operator_records_that_no_second_person_approved(
+    move_below_min_insync: Move, settings: Any
+) -> None:
     settings.WEIR = replace(settings.WEIR, second_person=False)
-    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="alone here")
+    row = proposals.propose("move.approve", str(move_below_min_insync.pk), actor="alice", comment="alone here")
     proposals.approve(row.pk, actor="alice")
     assert Move.objects.get().state == "approved"
     assert "WEIR_SECOND_PERSON is off" in Change.objects.get(verb="proposal.approve").detail
 
 
-def test_the_approved_content_is_the_shown_content(risky: Move, world: World) -> None:
-    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
-    moves.throttle_move(risky.pk, 50_000, actor="alice")
+def test_the_approved_content_is_the_shown_content(move_below_min_insync: Move, world: World) -> None:
+    row = proposals.propose("move.approve", str(move_below_min_insync.pk), actor="alice", comment="x")
+    moves.throttle_move(move_below_min_insync.pk, 50_000, actor="alice")
     with pytest.raises(Rejected, match="throttle_bytes_per_s was None, now 50000"):
         proposals.approve(row.pk, actor="bea")
     assert (Proposal.objects.get().state, Move.objects.get().state) == ("open", "planned")
     with pytest.raises(Rejected, match=f"Approval request {row.pk} for this is open"):
-        proposals.propose("move.approve", str(risky.pk), actor="carol", comment="x")
+        proposals.propose("move.approve", str(move_below_min_insync.pk), actor="carol", comment="x")
     proposals.reject(row.pk, actor="alice", comment="throttled now")
-    again, digest = proposals.render_target("move.approve", str(risky.pk), {})
+    again, digest = proposals.render_target("move.approve", str(move_below_min_insync.pk), {})
     assert again.facts["throttle_bytes_per_s"] == 50_000
     with pytest.raises(Rejected, match="facts have changed"):
-        proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x", shown_hash=row.shown_hash)
-    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x", shown_hash=digest)
+        proposals.propose(
+            "move.approve", str(move_below_min_insync.pk), actor="alice", comment="x", shown_hash=row.shown_hash
+        )
+    row = proposals.propose(
+        "move.approve", str(move_below_min_insync.pk), actor="alice", comment="x", shown_hash=digest
+    )
     assert proposals.approve(row.pk, actor="bea").state == "done"
 
 
-def test_a_failed_execution_has_a_reason(risky: Move, world: World) -> None:
-    row = proposals.propose("move.approve", str(risky.pk), {"start": True}, actor="alice", comment="x")
+def test_a_failed_execution_has_a_reason(move_below_min_insync: Move, world: World) -> None:
+    row = proposals.propose("move.approve", str(move_below_min_insync.pk), {"start": True}, actor="alice", comment="x")
     world.begin_move("ledger", 0, (1, 3))
     world.end_move("ledger", 0)
     ended = proposals.approve(row.pk, actor="bea")
@@ -113,19 +121,19 @@ def test_a_failed_execution_has_a_reason(risky: Move, world: World) -> None:
     assert Change.objects.get(verb="proposal.propose").outcome == "refused"
 
 
-def test_a_rejection_needs_a_reason_and_an_author_can_withdraw(risky: Move) -> None:
-    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+def test_a_rejection_needs_a_reason_and_an_author_can_withdraw(move_below_min_insync: Move) -> None:
+    row = proposals.propose("move.approve", str(move_below_min_insync.pk), actor="alice", comment="x")
     with pytest.raises(Rejected, match="Give a reason"):
         proposals.reject(row.pk, actor="bea", comment=" ")
     assert proposals.reject(row.pk, actor="bea", comment="wait for the disks").state == "rejected"
     with pytest.raises(Rejected, match="is rejected"):
         proposals.approve(row.pk, actor="bea")
-    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+    row = proposals.propose("move.approve", str(move_below_min_insync.pk), actor="alice", comment="x")
     assert proposals.reject(row.pk, actor="alice", comment="mine was wrong").state == "withdrawn"
 
 
-def test_a_proposal_expires(risky: Move) -> None:
-    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+def test_a_proposal_expires(move_below_min_insync: Move) -> None:
+    row = proposals.propose("move.approve", str(move_below_min_insync.pk), actor="alice", comment="x")
     assert proposals.sweep() == 0
     Proposal.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     with pytest.raises(Rejected, match="has expired"):
@@ -136,9 +144,9 @@ def test_a_proposal_expires(risky: Move) -> None:
 
 
 def test_the_worker_carries_out_an_approved_proposal_after_a_process_failure(
-    risky: Move, monkeypatch: pytest.MonkeyPatch
+    move_below_min_insync: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+    row = proposals.propose("move.approve", str(move_below_min_insync.pk), actor="alice", comment="x")
     with monkeypatch.context() as dying:
         dying.setattr(proposals, "carry_out", lambda pk: Proposal.objects.get(pk=pk))
         assert proposals.approve(row.pk, actor="bea").state == "approved"
@@ -149,16 +157,16 @@ def test_the_worker_carries_out_an_approved_proposal_after_a_process_failure(
     assert proposals.carry_out(row.pk).state == "done", "twice is once"
 
 
-def test_concurrent_approvals_carry_out_once(risky: Move, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = proposals.propose("move.approve", str(risky.pk), {"start": True}, actor="alice", comment="x")
+def test_concurrent_approvals_carry_out_once(move_below_min_insync: Move, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = proposals.propose("move.approve", str(move_below_min_insync.pk), {"start": True}, actor="alice", comment="x")
     real = proposals.difference
 
-    def meanwhile(seen: Proposal) -> str:
+    def approve_in_the_meantime(seen: Proposal) -> str:
         monkeypatch.setattr(proposals, "difference", real)
         proposals.approve(row.pk, actor="carol")
         return ""
 
-    monkeypatch.setattr(proposals, "difference", meanwhile)
+    monkeypatch.setattr(proposals, "difference", approve_in_the_meantime)
     with pytest.raises(Rejected, match="decided concurrently"):
         proposals.approve(row.pk, actor="bea")
     assert Change.objects.filter(verb="move.start").count() == 1
@@ -174,7 +182,7 @@ def test_concurrent_approvals_carry_out_once(risky: Move, monkeypatch: pytest.Mo
         ("election.unclean", "ledger-0", "has leader 1"),
     ],
 )
-def test_an_impossible_proposal_is_rejected(risky: Move, kind: str, target: str, said: str) -> None:
+def test_an_impossible_proposal_is_rejected(move_below_min_insync: Move, kind: str, target: str, said: str) -> None:
     with pytest.raises(Rejected, match=said):
         proposals.propose(kind, target, actor="alice", comment="x")
     assert Change.objects.first().outcome == "refused"  # type: ignore[union-attr]
@@ -186,7 +194,7 @@ def test_an_impossible_proposal_is_rejected(risky: Move, kind: str, target: str,
 # -- over REST -----------------------------------------------------------------------------------------------------------------
 
 
-def test_two_operators_override_over_rest(world: World, operator: APIClient, second: APIClient) -> None:
+def test_two_operators_override_over_rest(world: World, operator: APIClient, second_operator: APIClient) -> None:
     world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"})
     dry = operator.post(f"{API}/moves", {"scope": TO_3, "dry": True}, format="json").json()
     assert dry["overridable"] and len(dry["problems"]) == 1
@@ -198,16 +206,16 @@ def test_two_operators_override_over_rest(world: World, operator: APIClient, sec
     assert (row["state"], "another operator" in row["may_not"]) == ("open", True)
     own = operator.post(f"{API}/proposals/{row['id']}/approve", {}, format="json")
     assert (own.status_code, "another operator" in own.json()["detail"]) == (409, True)
-    assert second.get(f"{API}/proposals/{row['id']}").json()["may_not"] == ""
-    assert second.get(f"{API}/proposals?state=open").json()["total"] == 1
-    done = second.post(f"{API}/proposals/{row['id']}/approve", {"comment": "seen"}, format="json").json()
+    assert second_operator.get(f"{API}/proposals/{row['id']}").json()["may_not"] == ""
+    assert second_operator.get(f"{API}/proposals?state=open").json()["total"] == 1
+    done = second_operator.post(f"{API}/proposals/{row['id']}/approve", {"comment": "seen"}, format="json").json()
     assert (done["state"], done["decided_by"]) == ("done", "bea")
     assert operator.get(f"{API}/moves/{made['id']}").json()["state"] == "running"
-    assert second.get(f"{API}/proposals?state=decided").json()["total"] == 1
-    assert second.post(f"{API}/proposals/77/reject", {"comment": "x"}, format="json").status_code == 404
+    assert second_operator.get(f"{API}/proposals?state=decided").json()["total"] == 1
+    assert second_operator.post(f"{API}/proposals/77/reject", {"comment": "x"}, format="json").status_code == 404
 
 
-def test_a_viewer_cannot_approve(risky: Move, viewer_client: APIClient) -> None:
-    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+def test_a_viewer_cannot_approve(move_below_min_insync: Move, viewer_client: APIClient) -> None:
+    row = proposals.propose("move.approve", str(move_below_min_insync.pk), actor="alice", comment="x")
     assert viewer_client.post(f"{API}/proposals/{row.pk}/approve", {}, format="json").status_code == 403
     assert Proposal.objects.get().state == "open"

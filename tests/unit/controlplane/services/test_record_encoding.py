@@ -17,18 +17,18 @@ from weir_common.schema_formats import SchemaType
 
 
 @pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> ScriptedSchemas:
+def scripted_schemas(monkeypatch: pytest.MonkeyPatch) -> ScriptedSchemas:
     found = ScriptedSchemas({("lines-value", None): LINE_SCHEMA, ("x", 2): order_schema()})
     monkeypatch.setattr(record_encoding, "registry", lambda: found)
     return found
 
 
-def test_the_subject_is_that_of_the_topic_and_the_version_the_latest(known: ScriptedSchemas) -> None:
+def test_the_subject_is_that_of_the_topic_and_the_version_the_latest(scripted_schemas: ScriptedSchemas) -> None:
     data = encode("lines", RecordPart.VALUE, '{"price": 1}', "schema", SchemaChoice())
     assert data == b'\0\0\0\0\x05{"price": 1}'
 
 
-def test_a_subject_with_a_version_and_a_message_type(known: ScriptedSchemas) -> None:
+def test_a_subject_with_a_version_and_a_message_type(scripted_schemas: ScriptedSchemas) -> None:
     data = encode("lines", RecordPart.KEY, '{"x": 4}', "schema", SchemaChoice("x", 2, "Other.Inner"))
     assert data == b"\0\0\0\0\x03\x04\x02\0\x08\x04"
 
@@ -42,23 +42,23 @@ def test_other_formats_need_no_registry() -> None:
         encode("lines", RecordPart.VALUE, str(2**70), "msgpack", SchemaChoice())
 
 
-def test_rejections_name_the_field(known: ScriptedSchemas, monkeypatch: pytest.MonkeyPatch) -> None:
-    def rejected(choice: SchemaChoice, text: str = "{}") -> Rejected:
+def test_rejections_name_the_field(scripted_schemas: ScriptedSchemas, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rejection_of(choice: SchemaChoice, text: str = "{}") -> Rejected:
         with pytest.raises(Rejected) as error:
             encode("lines", RecordPart.VALUE, text, "schema", choice)
         return error.value
 
-    assert isinstance(rejected(SchemaChoice()), MisfitValue) and rejected(SchemaChoice()).field == "value"
-    assert rejected(SchemaChoice("gone")).field == "value_subject"
-    assert rejected(SchemaChoice("x", 2, "Ordr")).field == "value_message"
-    known.down = True
-    down = rejected(SchemaChoice())
+    assert isinstance(rejection_of(SchemaChoice()), MisfitValue) and rejection_of(SchemaChoice()).field == "value"
+    assert rejection_of(SchemaChoice("gone")).field == "value_subject"
+    assert rejection_of(SchemaChoice("x", 2, "Ordr")).field == "value_message"
+    scripted_schemas.down = True
+    down = rejection_of(SchemaChoice())
     assert down.field == "" and "did not respond" in down.reason and "WEIR_SCHEMA_REGISTRY_URL" in down.reason
     monkeypatch.setattr(record_encoding, "registry", lambda: None)
-    assert rejected(SchemaChoice()).field == "value_format"
+    assert rejection_of(SchemaChoice()).field == "value_format"
 
 
-def test_the_schema_with_a_sample(known: ScriptedSchemas) -> None:
+def test_the_schema_with_a_sample(scripted_schemas: ScriptedSchemas) -> None:
     shown = schema_help("lines", RecordPart.VALUE, SchemaChoice())
     assert (shown.subject, shown.id, shown.type) == ("lines-value", 5, SchemaType.JSON)
     assert json.loads(shown.definition) == LINE and json.loads(shown.sample) == {"price": 1.5}

@@ -58,7 +58,7 @@ def topic(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def opened() -> Iterator[list[LiveTail]]:
+def opened_tails() -> Iterator[list[LiveTail]]:
     opened: list[LiveTail] = []
     yield opened
     for tail in opened:
@@ -100,32 +100,34 @@ def test_a_tail_needs_the_permission_and_internal_topics_an_administrator() -> N
     assert not record_tails.limits._running
 
 
-def test_masking_rules_apply_also_to_the_filters(opened: list[LiveTail]) -> None:
+def test_masking_rules_apply_also_to_the_filters(opened_tails: list[LiveTail]) -> None:
     masking.create_rule(topics="orders", target="key", field="", actor="root")
     masking.create_rule(topics="orders", target="value", field="$.card", actor="root")
     reader = person("ann")
-    opened.append(LiveTail(reader, QUERY))
-    (row,) = opened[0].update(paused=False).rows
+    opened_tails.append(LiveTail(reader, QUERY))
+    (row,) = opened_tails[0].update(paused=False).rows
     assert "4111" not in f"{row.key}{row.value}" and "Ann" in str(row.value)
-    opened.append(LiveTail(reader, RecordQuery("orders", filters=RecordFilters(value_contains="4111"))))
-    assert opened[1].update(paused=False).rows == []
-    opened.append(LiveTail(person("op", is_staff=True), QUERY))
-    assert opened[2].update(paused=False).rows[0].key == SECRET.decode()
+    opened_tails.append(LiveTail(reader, RecordQuery("orders", filters=RecordFilters(value_contains="4111"))))
+    assert opened_tails[1].update(paused=False).rows == []
+    opened_tails.append(LiveTail(person("op", is_staff=True), QUERY))
+    assert opened_tails[2].update(paused=False).rows[0].key == SECRET.decode()
 
 
-def test_permission_and_masking_rules_are_read_again(opened: list[LiveTail], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permission_and_masking_rules_are_read_again(
+    opened_tails: list[LiveTail], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(record_tails, "RECHECK_SECONDS", 0.0)
     reader = person("ann")
-    opened.append(LiveTail(reader, QUERY))
-    assert opened[0].update(paused=False).rows[0].key == SECRET.decode()
+    opened_tails.append(LiveTail(reader, QUERY))
+    assert opened_tails[0].update(paused=False).rows[0].key == SECRET.decode()
     masking.create_rule(topics="orders", target="key", field="", actor="root")
-    assert opened[0].update(paused=False).rows[0].key_format == "masked"
+    assert opened_tails[0].update(paused=False).rows[0].key_format == "masked"
     reader.user_permissions.clear()
     with pytest.raises(PermissionDenied):
-        opened[0].update(paused=False)
+        opened_tails[0].update(paused=False)
     get_user_model().objects.filter(pk=reader.pk).update(is_active=False)
     with pytest.raises(PermissionDenied):
-        opened[0].update(paused=False)
+        opened_tails[0].update(paused=False)
 
 
 def test_a_tail_starts_with_the_stored_permissions_of_the_user() -> None:
@@ -136,21 +138,21 @@ def test_a_tail_starts_with_the_stored_permissions_of_the_user() -> None:
         LiveTail(reader, QUERY)
 
 
-def test_tails_are_limited_by_user_and_by_process(settings: Any, opened: list[LiveTail]) -> None:
+def test_tails_are_limited_by_user_and_by_process(settings: Any, opened_tails: list[LiveTail]) -> None:
     from dataclasses import replace
 
     settings.WEIR = replace(settings.WEIR, tails_per_user=2, tails_max=3)
     ann, bob = person("ann"), person("bob")
-    opened += [LiveTail(ann, QUERY), LiveTail(ann, QUERY)]
+    opened_tails += [LiveTail(ann, QUERY), LiveTail(ann, QUERY)]
     with pytest.raises(Rejected) as rejection:
         LiveTail(ann, QUERY)
     assert "WEIR_TAILS_PER_USER" in rejection.value.reason and Change.objects.latest("id").outcome == "refused"
-    opened.append(LiveTail(bob, QUERY))
+    opened_tails.append(LiveTail(bob, QUERY))
     with pytest.raises(Rejected) as rejection:
         LiveTail(bob, QUERY)
     assert "WEIR_TAILS_MAX" in rejection.value.reason
-    opened.pop(0).close(TailEnd.STOPPED)
-    opened.append(LiveTail(bob, QUERY))
+    opened_tails.pop(0).close(TailEnd.STOPPED)
+    opened_tails.append(LiveTail(bob, QUERY))
 
 
 @pytest.mark.parametrize("query", [RecordQuery("absent"), RecordQuery("orders", (7,)), RecordQuery("orders", limit=0)])

@@ -106,7 +106,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
 
 
 @pytest.fixture
-def beside(world: World) -> Move:
+def move_with_all_replicas_in_isr(world: World) -> Move:
     """A move whose replicas, old and new, are all in the ISR."""
     world.topic("flights", (1, 2))
     move = moves.plan_move(parse_scope(TO_23), actor="alice", comment="x", compare=True)
@@ -122,7 +122,7 @@ def beside(world: World) -> Move:
     return move
 
 
-def look(move: Move) -> Any:
+def compare_and_advance(move: Move) -> Any:
     for part_id in replica_comparison.due_partitions():
         replica_comparison.compare_part(part_id)
     move_worker.advance_move(move.pk)
@@ -131,66 +131,66 @@ def look(move: Move) -> Any:
 
 @pytest.mark.django_db
 def test_the_old_replica_is_removed_only_after_all_replicas_are_equal(
-    beside: Move, world: World, brokers: Brokers
+    move_with_all_replicas_in_isr: Move, world: World, brokers: Brokers
 ) -> None:
-    part = beside.parts.get()
+    part = move_with_all_replicas_in_isr.parts.get()
     assert (part.state, move_worker.ordered_parts()) == ("comparing", [])
     assert world.state("flights", 0).isr_ids == (1, 2, 3), "nobody has gone yet"
-    part = look(beside)
+    part = compare_and_advance(move_with_all_replicas_in_isr)
     assert (part.state, part.desired_replicas, part.compared.equal) == ("submitted", [2, 3], True)
     assert part.compared.text == "Offsets 0 to 4 are equal on 3 replicas." and len(part.compared.crc) == 8
     world.begin_move("flights", 0, (2, 3))
-    move_worker.advance_move(beside.pk)
+    move_worker.advance_move(move_with_all_replicas_in_isr.pk)
     world.end_move("flights", 0)
-    move_worker.advance_move(beside.pk)
-    beside.refresh_from_db()
-    assert (beside.state, world.state("flights", 0).replicas) == ("done", (2, 3))
+    move_worker.advance_move(move_with_all_replicas_in_isr.pk)
+    move_with_all_replicas_in_isr.refresh_from_db()
+    assert (move_with_all_replicas_in_isr.state, world.state("flights", 0).replicas) == ("done", (2, 3))
 
 
 @pytest.mark.django_db
 def test_different_replicas_keep_the_old_one_and_roll_back_exactly(
-    beside: Move, world: World, brokers: Brokers
+    move_with_all_replicas_in_isr: Move, world: World, brokers: Brokers
 ) -> None:
     brokers.held[3][3] = "x"
-    part = look(beside)
-    beside.refresh_from_db()
-    assert (part.state, beside.state) == ("rejected", "failed")
+    part = compare_and_advance(move_with_all_replicas_in_isr)
+    move_with_all_replicas_in_isr.refresh_from_db()
+    assert (part.state, move_with_all_replicas_in_isr.state) == ("rejected", "failed")
     assert "Broker 3 and the leader 1 have different records in offsets 0 to 4" in part.note
     assert world.state("flights", 0).isr_ids == (1, 2, 3)
     now = timezone.now()
-    alert = AlertRow(1, "move_failed", str(beside.pk), "degraded", "text", "do", now, None, 1.0)
+    alert = AlertRow(1, "move_failed", str(move_with_all_replicas_in_isr.pk), "degraded", "text", "do", now, None, 1.0)
     assert [s.kind for s in next_steps(alert)] == ["roll_back_move", "open_move"], "the move blocks a new one"
-    moves.roll_back_move(beside.pk, actor="alice", comment="broker 3 has wrong data")
-    move_worker.advance_move(beside.pk)
+    moves.roll_back_move(move_with_all_replicas_in_isr.pk, actor="alice", comment="broker 3 has wrong data")
+    move_worker.advance_move(move_with_all_replicas_in_isr.pk)
     (order,) = move_worker.ordered_parts()
     assert order.desired_replicas == [1, 2]
 
 
 @pytest.mark.django_db
 def test_a_broker_without_a_response_is_named_and_no_replica_is_removed(
-    beside: Move, world: World, brokers: Brokers
+    move_with_all_replicas_in_isr: Move, world: World, brokers: Brokers
 ) -> None:
     brokers.away.add(3)
     for _ in range(3):
-        part = look(beside)
+        part = compare_and_advance(move_with_all_replicas_in_isr)
         assert (part.state, part.compared) == ("comparing", None)
         assert part.note.endswith("Broker 3 does not respond: gone")
     brokers.away.clear()
-    assert look(beside).state == "submitted"
+    assert compare_and_advance(move_with_all_replicas_in_isr).state == "submitted"
 
 
 @pytest.mark.django_db
 def test_replicas_with_other_segment_boundaries_are_compared_completely(
-    beside: Move, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+    move_with_all_replicas_in_isr: Move, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = brokers.read
 
-    def cut(host: str, port: int, *rest: Any) -> ComparedReplica:
+    def read_with_other_segments(host: str, port: int, *rest: Any) -> ComparedReplica:
         brokers.segment = 1 if port == 9003 else 100
         return real(host, port, *rest)
 
-    monkeypatch.setattr(kafka, "read_replica", cut)
-    assert look(beside).compared.after == 4
+    monkeypatch.setattr(kafka, "read_replica", read_with_other_segments)
+    assert compare_and_advance(move_with_all_replicas_in_isr).compared.after == 4
 
 
 @pytest.mark.django_db
@@ -211,17 +211,19 @@ def test_compacted_replicas_are_compared_by_log_end_offset(world: World, brokers
 
 
 @pytest.mark.django_db
-def test_a_move_is_cancelled_during_the_comparison(beside: Move, world: World, brokers: Brokers) -> None:
-    moves.cancel_move(beside.pk, actor="alice", comment="x")
+def test_a_move_is_cancelled_during_the_comparison(
+    move_with_all_replicas_in_isr: Move, world: World, brokers: Brokers
+) -> None:
+    moves.cancel_move(move_with_all_replicas_in_isr.pk, actor="alice", comment="x")
     (order,) = move_worker.ordered_parts()
     assert order.desired_replicas == [1, 2]
     assert replica_comparison.due_partitions() == []
     world.begin_move("flights", 0, (1, 2))
     world.end_move("flights", 0)
     for _ in range(2):
-        move_worker.advance_move(beside.pk)
-    beside.refresh_from_db()
-    assert beside.state == "cancelled"
+        move_worker.advance_move(move_with_all_replicas_in_isr.pk)
+    move_with_all_replicas_in_isr.refresh_from_db()
+    assert move_with_all_replicas_in_isr.state == "cancelled"
 
 
 @pytest.mark.django_db
@@ -236,34 +238,39 @@ def test_a_changed_replication_factor_needs_no_comparison(world: World) -> None:
 
 @pytest.mark.django_db
 def test_the_comparison_does_not_wait_for_an_old_replica_out_of_sync(
-    beside: Move, world: World, brokers: Brokers
+    move_with_all_replicas_in_isr: Move, world: World, brokers: Brokers
 ) -> None:
     """Its broker is offline or its disk failed. The leader has all acknowledged records."""
-    beside.parts.update(state="copying")
+    move_with_all_replicas_in_isr.parts.update(state="copying")
     state = world.state("flights", 0)
     world.put("flights", 0, adding=(3,), isr=(2, 3), leader=2, leader_broker_epoch=102)
     brokers.away.add(1)
-    part = look(beside)
+    part = compare_and_advance(move_with_all_replicas_in_isr)
     assert part.state == "comparing"
-    part = look(beside)
+    part = compare_and_advance(move_with_all_replicas_in_isr)
     assert (part.state, part.desired_replicas) == ("submitted", [2, 3])
     assert part.compared.text == "Offsets 0 to 4 are equal on 2 replicas."
     # The broker returns at this moment, which ends the earlier assignment. The request is bound to the current one.
     world.put("flights", 0, adding=(), isr=(1, 2, 3), assignment_generation=state.assignment_generation + 1)
-    move_worker.advance_move(beside.pk)
+    move_worker.advance_move(move_with_all_replicas_in_isr.pk)
     part.refresh_from_db()
     assert (part.state, part.read_generation) == ("submitted", state.assignment_generation + 1)
 
 
 @pytest.mark.django_db
-def test_the_comparison_waits_for_a_new_replica_out_of_sync(beside: Move, world: World, brokers: Brokers) -> None:
-    beside.parts.update(state="copying")
+def test_the_comparison_waits_for_a_new_replica_out_of_sync(
+    move_with_all_replicas_in_isr: Move, world: World, brokers: Brokers
+) -> None:
+    move_with_all_replicas_in_isr.parts.update(state="copying")
     world.put("flights", 0, adding=(3,), isr=(2, 1))
-    assert look(beside).state == "copying" and replica_comparison.due_partitions() == []
+    assert (
+        compare_and_advance(move_with_all_replicas_in_isr).state == "copying"
+        and replica_comparison.due_partitions() == []
+    )
 
 
 @pytest.fixture
-def tail(beside: Move, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Move:
+def tail(move_with_all_replicas_in_isr: Move, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Move:
     """The same for a move without old data: its replicas start at offset 2."""
     Move.objects.update(mode="tail")
     brokers.starts = dict.fromkeys((1, 2, 3), 2)
@@ -271,12 +278,12 @@ def tail(beside: Move, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Mov
         brokers.held[b] = [f"{n:04}" for n in range(40)]
     brokers.segment = 4
     monkeypatch.setattr(replica_comparison, "POLL_BYTES_MAX", 600)
-    return beside
+    return move_with_all_replicas_in_isr
 
 
 @pytest.mark.django_db
 def test_a_tail_is_compared_completely_in_limited_steps(tail: Move, brokers: Brokers) -> None:
-    part = look(tail)
+    part = compare_and_advance(tail)
     assert (part.state, part.compared.equal) == ("comparing", None)
     assert 2 < part.compared.after < 40 and "of 40 are equal on 3 replicas so far" in part.note
     for b in brokers.held:
@@ -284,7 +291,7 @@ def test_a_tail_is_compared_completely_in_limited_steps(tail: Move, brokers: Bro
     looks = 1
     while part.state == "comparing":
         looks += 1
-        part = look(tail)
+        part = compare_and_advance(tail)
     reported = part.compared
     assert (reported.equal, reported.first, reported.after, reported.upto) == (
         True,
@@ -302,9 +309,9 @@ def test_one_different_record_prevents_the_removal_of_old_replicas(
     tail: Move, world: World, brokers: Brokers, offset: int
 ) -> None:
     brokers.held[3][offset] = "xxxx"
-    part = look(tail)
+    part = compare_and_advance(tail)
     while part.state == "comparing":
-        part = look(tail)
+        part = compare_and_advance(tail)
     assert part.state == "rejected" and "Broker 3 and the leader 1 have different records in offsets" in part.note
     assert world.state("flights", 0).isr_ids == (1, 2, 3)
 
@@ -313,28 +320,28 @@ def test_one_different_record_prevents_the_removal_of_old_replicas(
 def test_retention_during_the_comparison_is_no_difference(
     tail: Move, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = look(tail).compared.after
+    before = compare_and_advance(tail).compared.after
     real = brokers.read
 
-    def passing(host: str, port: int, *rest: Any) -> ComparedReplica:
+    def read_and_raise_log_starts(host: str, port: int, *rest: Any) -> ComparedReplica:
         found = real(host, port, *rest)
         brokers.starts = dict.fromkeys((1, 2, 3), before + 3)
         return found
 
-    monkeypatch.setattr(kafka, "read_replica", passing)
-    part = look(tail)
+    monkeypatch.setattr(kafka, "read_replica", read_and_raise_log_starts)
+    part = compare_and_advance(tail)
     assert part.state == "comparing" and part.note.endswith("rejects the request: OFFSET_OUT_OF_RANGE")
     while part.state == "comparing":
         tail.parts.update(note="in other words")  # the state, not the note, shows the comparison
-        part = look(tail)
+        part = compare_and_advance(tail)
     assert (part.state, part.compared.after) == ("submitted", 40)
 
 
 @pytest.mark.django_db
 def test_a_missing_response_keeps_the_compared_range(tail: Move, brokers: Brokers) -> None:
-    reported = look(tail).compared
+    reported = compare_and_advance(tail).compared
     brokers.away.add(3)
-    part = look(tail)
+    part = compare_and_advance(tail)
     assert part.note.endswith("Broker 3 does not respond: gone") and part.compared.after == reported.after
     brokers.away.clear()
-    assert look(tail).compared.after > reported.after
+    assert compare_and_advance(tail).compared.after > reported.after

@@ -36,7 +36,7 @@ def supervised_pids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: A
     return pids
 
 
-def asked(folder: Path, broker_id: int) -> dict[str, int] | None:
+def restart_request(folder: Path, broker_id: int) -> dict[str, int] | None:
     path = folder / "restart" / f"broker-{broker_id}"
     return json.loads(path.read_text()) if path.exists() else None
 
@@ -52,7 +52,7 @@ def controller(world: World) -> None:
             ]
             if ok and state.leader != ok[0]:
                 topic.partitions[index] = replace(state, leader=ok[0], leader_broker_epoch=100 + ok[0])
-    world.look()
+    world.project()
 
 
 def restart_broker(world: World, broker_id: int) -> None:
@@ -66,7 +66,7 @@ def restart_broker(world: World, broker_id: int) -> None:
                 for s in state.isr
             )
             topic.partitions[index] = replace(state, isr=isr)
-    world.look()
+    world.project()
 
 
 def test_all_brokers_restart_and_each_process_is_requested_once_by_its_pid(
@@ -77,15 +77,15 @@ def test_all_brokers_restart_and_each_process_is_requested_once_by_its_pid(
     assert row.by_supervisor
     for b in (1, 2, 3):
         assert rolling_restart.advance_restart(row.pk) == "running"
-        assert asked(tmp_path, b) is None, "its leaders have not moved yet"
+        assert restart_request(tmp_path, b) is None, "its leaders have not moved yet"
         world.apply_rows()
         controller(world)
         assert all(world.state("flights", i).leader != b for i in range(3))
         rolling_restart.advance_restart(row.pk)
-        assert asked(tmp_path, b) == {"pid": 1000 + b, "started": 7}
+        assert restart_request(tmp_path, b) == {"pid": 1000 + b, "started": 7}
         supervised_pids[f"broker-{b}"] = 2000 + b
         rolling_restart.advance_restart(row.pk)
-        assert asked(tmp_path, b) == {"pid": 1000 + b, "started": 7}, (
+        assert restart_request(tmp_path, b) == {"pid": 1000 + b, "started": 7}, (
             "the new process is not asked for the old one's sake"
         )
         restart_broker(world, b)
@@ -137,14 +137,16 @@ def test_without_a_supervisor_the_restart_waits_for_the_operator(
     rolling_restart.advance_restart(row.pk)
     shape = selectors.restart_row(row.pk)
     assert shape is not None and shape.now is not None and not shape.by_supervisor
-    assert "Restart broker 1 now" in shape.now.note and asked(tmp_path, 1) is None
+    assert "Restart broker 1 now" in shape.now.note and restart_request(tmp_path, 1) is None
     restart_broker(world, 1)
     for _ in range(3):
         rolling_restart.advance_restart(row.pk)
     assert rolling_restart.advance_restart(row.pk) == "done"
 
 
-def test_by_rest(world: World, supervised_pids: dict[str, int], operator: APIClient, viewer_client: APIClient) -> None:
+def test_a_rolling_restart_by_rest(
+    world: World, supervised_pids: dict[str, int], operator: APIClient, viewer_client: APIClient
+) -> None:
     world.topic("flights", (1, 2, 3))
     assert viewer_client.post("/api/v1/restarts", {}, format="json").status_code == 403
     made = operator.post("/api/v1/restarts", {"brokers": [3, 1], "comment": "kernel"}, format="json")

@@ -23,7 +23,7 @@ def observe(group_id: str, index: int = 0, **values: Any) -> None:
     )
 
 
-def found() -> dict[str, Any]:
+def evaluate_alerts() -> dict[str, Any]:
     alerts.evaluate()
     return {a.subject: a for a in open_alerts() if a.kind == "share_group_stopped"}
 
@@ -38,20 +38,20 @@ def found() -> dict[str, Any]:
 )
 def test_each_cause_has_a_text_and_advice(world: World, values: dict[str, Any], why: str, do: str) -> None:
     observe("workers", **values)
-    (alert,) = found().values()
+    (alert,) = evaluate_alerts().values()
     assert alert.severity == "degraded"
     assert alert.text == f"Share group workers has stopped: {why}; lag 40 records, 1 min."
     assert alert.do.startswith(do) and alert.do.endswith("has the start offset of each partition.")
     assert [a.kind for a in open_alerts_of_group("workers")] == ["share_group_stopped"]
     observe("workers", status="healthy")
-    assert found() == {}
+    assert evaluate_alerts() == {}
 
 
 def test_the_partition_with_the_oldest_record_is_named_and_the_lag_is_that_of_all(world: World) -> None:
     observe("workers", 0, lag_ms=90_000)
     observe("workers", 1, lag_ms=700_000, lag_at_least=True, lag_records=60)
     observe("workers", 2, lag_ms=9_000_000, lag_records=9_000, status="catching_up")
-    (alert,) = found().values()
+    (alert,) = evaluate_alerts().values()
     assert "the start offset of orders-1 does not move; lag 100 records, more than 11 min." in alert.text
 
 
@@ -59,7 +59,7 @@ def test_many_share_groups_have_one_alert(world: World) -> None:
     alter_threshold("group_alerts_max", 3, actor="root")
     for n in range(5):
         observe(f"workers-{n}", lag_records=100 - n)
-    (alert,) = found().values()
+    (alert,) = evaluate_alerts().values()
     assert alert.subject == ""
     assert alert.text == "5 share groups (workers-0, workers-1, workers-2 and 2 more) have stopped."
     assert alert.do.startswith("Many share groups have the same cause") and next_steps(alert) == []
@@ -68,7 +68,7 @@ def test_many_share_groups_have_one_alert(world: World) -> None:
 def test_the_next_step_is_the_record_at_the_start_offset_if_members_do_not_finish_it(world: World) -> None:
     observe("workers")
     observe("idle", status="stopped", member_count=0)
-    steps = {name: [(s.kind, s.target) for s in next_steps(alert)] for name, alert in found().items()}
+    steps = {name: [(s.kind, s.target) for s in next_steps(alert)] for name, alert in evaluate_alerts().items()}
     assert steps == {
         "workers": [("read_record", ["orders", "0", "77"]), ("open_share_group", ["workers"])],
         "idle": [("open_share_group", ["idle"])],

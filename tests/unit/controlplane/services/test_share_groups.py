@@ -48,10 +48,10 @@ def test_a_group_with_members_or_without_a_coordinator_is_rejected(groups: Share
 def test_the_coordinator_does_not_confirm(
     groups: ShareGroupWorld, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fails(name: str) -> None:
+    def raise_error(name: str) -> None:
         raise error
 
-    monkeypatch.setattr(kafka, "delete_group", fails)
+    monkeypatch.setattr(kafka, "delete_group", raise_error)
     if isinstance(error, NoResponse):
         assert delete() == "unknown"
     else:

@@ -19,39 +19,41 @@ from tests.unit.controlplane.world import World
 def test_unfinished_spark_jobs_whose_worker_does_not_poll_are_an_alert(world: World) -> None:
     now = timezone.now()
 
-    def ago(seconds: float) -> datetime:
+    def time_ago(seconds: float) -> datetime:
         return now - timedelta(seconds=seconds)
 
-    def kinds(polled_s: float | None, monitored_s: float = 1_000) -> list[str]:
-        Cluster.objects.update(spark_worker_polled_at=None if polled_s is None else ago(polled_s))
-        alerts.evaluate(monitored_since=ago(monitored_s))
+    def alert_kinds(polled_s: float | None, monitored_s: float = 1_000) -> list[str]:
+        Cluster.objects.update(spark_worker_polled_at=None if polled_s is None else time_ago(polled_s))
+        alerts.evaluate(monitored_since=time_ago(monitored_s))
         return [a.kind for a in selectors.open_alerts()]
 
     job = SparkJob.objects.create(name="nightly", kind="compact", actor="ann")
-    assert kinds(None) == kinds(3_600) == [], "no job needs a worker"
+    assert alert_kinds(None) == alert_kinds(3_600) == [], "no job needs a worker"
     SparkJob.objects.update(next_run_at=now + timedelta(minutes=5))
-    assert kinds(3_600) == [], "the next run is not due"
-    SparkJob.objects.update(next_run_at=ago(100))
-    assert kinds(3_600) == [], "the run has waited for less than two minutes"
-    SparkJob.objects.update(next_run_at=ago(130))
-    assert kinds(3_600) == kinds(None) == ["spark_worker_silent"], "the worker that requests the run does not run"
+    assert alert_kinds(3_600) == [], "the next run is not due"
+    SparkJob.objects.update(next_run_at=time_ago(100))
+    assert alert_kinds(3_600) == [], "the run has waited for less than two minutes"
+    SparkJob.objects.update(next_run_at=time_ago(130))
+    assert alert_kinds(3_600) == alert_kinds(None) == ["spark_worker_silent"], (
+        "the worker that requests the run does not run"
+    )
     assert (overview().health.word, overview().health.reason) == ("degraded", "No worker of Spark jobs is running.")
-    assert kinds(3_600, monitored_s=5) == [], "the whole cluster was stopped for an hour"
-    assert kinds(5) == []
+    assert alert_kinds(3_600, monitored_s=5) == [], "the whole cluster was stopped for an hour"
+    assert alert_kinds(5) == []
 
     SparkJob.objects.update(next_run_at=None)
     run = SparkRun.objects.create(job=job, actor="ann")
-    assert kinds(3_600) == []
-    SparkRun.objects.update(created_at=ago(500))
-    assert kinds(3_600) == ["spark_worker_silent"] and kinds(100) == []
+    assert alert_kinds(3_600) == []
+    SparkRun.objects.update(created_at=time_ago(500))
+    assert alert_kinds(3_600) == ["spark_worker_silent"] and alert_kinds(100) == []
     SparkRun.objects.filter(pk=run.pk).update(state="finished")
-    assert kinds(3_600) == []
+    assert alert_kinds(3_600) == []
 
     archive = ArchiveJob.objects.create(topics=["orders"], actor="ann")
-    ArchiveJob.objects.filter(pk=archive.pk).update(created_at=ago(500))
-    assert kinds(3_600) == ["spark_worker_silent"]
+    ArchiveJob.objects.filter(pk=archive.pk).update(created_at=time_ago(500))
+    assert alert_kinds(3_600) == ["spark_worker_silent"]
     ArchiveJob.objects.filter(pk=archive.pk).update(state="stopped")
-    assert kinds(3_600) == []
+    assert alert_kinds(3_600) == []
 
 
 @pytest.mark.django_db

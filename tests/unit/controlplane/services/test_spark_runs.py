@@ -54,7 +54,7 @@ def run(name: str = "job") -> SparkRun:
     return SparkRun.objects.create(job=job, parameters=job.parameters, actor="alice")
 
 
-def until(row: SparkRun, condition: Callable[[], bool]) -> None:
+def advance_until(row: SparkRun, condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, f"{row.state}: {row.note} {row.status}"
@@ -66,7 +66,7 @@ def until(row: SparkRun, condition: Callable[[], bool]) -> None:
 def test_a_run_that_ends_is_finished_with_its_report(driver: Callable[[str], None]) -> None:
     driver("say(phase='ended', rows=7, batches=1)")
     row = run()
-    until(row, lambda: row.state == SparkRunState.FINISHED)
+    advance_until(row, lambda: row.state == SparkRunState.FINISHED)
     assert row.status["rows"] == 7 and row.restarts == 0
     assert Change.objects.get().outcome == Outcome.CONFIRMED
     described = (client.folder_of(row.pk) / "run.json").read_text()
@@ -76,14 +76,14 @@ def test_a_run_that_ends_is_finished_with_its_report(driver: Callable[[str], Non
 def test_a_killed_driver_is_started_again(driver: Callable[[str], None]) -> None:
     driver("say(phase='running', batches=1); time.sleep(120)")
     row = run()
-    until(row, lambda: row.progress == 1 and row.pid is not None)
+    advance_until(row, lambda: row.progress == 1 and row.pid is not None)
     first = row.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    until(row, lambda: row.pid not in (None, first))
+    advance_until(row, lambda: row.pid not in (None, first))
     assert row.restarts == 1
     SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING)
-    until(row, lambda: row.state == SparkRunState.STOPPED)
+    advance_until(row, lambda: row.state == SparkRunState.STOPPED)
 
 
 LOCKED = "import os; from weir_common import driver_lock; lock = driver_lock.FolderLock(pathlib.Path(sys.argv[1])); "
@@ -96,16 +96,16 @@ def test_a_driver_whose_worker_was_killed_before_it_wrote_the_row_is_found_again
     """It was not: a second driver was rejected by the lock until the run failed, and the first one continued without a row."""
     driver(LOCKED + "say(phase='running', batches=1); time.sleep(120)")
     row = run()
-    until(row, lambda: row.progress == 1 and row.pid is not None)
+    advance_until(row, lambda: row.progress == 1 and row.pid is not None)
     first = row.pid
     SparkRun.objects.filter(pk=row.pk).update(pid=None, pid_started_at=None)
     if in_between:  # the driver had not locked its folder when the next worker looked
         again = client.start(row.pk, row.job.kind, row.parameters)
         SparkRun.objects.filter(pk=row.pk).update(pid=again.pid, pid_started_at=again.started_at, restarts=1)
-    until(row, lambda: row.pid == first)
+    advance_until(row, lambda: row.pid == first)
     assert row.state == SparkRunState.RUNNING
     SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING, pid=None, pid_started_at=None)
-    until(row, lambda: row.state == SparkRunState.STOPPED)
+    advance_until(row, lambda: row.state == SparkRunState.STOPPED)
     assert client.find_running_driver(row.pk) is None
     assert first is not None and not spark.is_alive(first, None)
 
@@ -114,10 +114,10 @@ def test_a_driver_that_has_not_locked_its_folder_yet_is_stopped(driver: Callable
     """It was not: it locked the folder when the driver before it had ended, and worked for a run that was stopped."""
     driver("say(phase='running', batches=1); time.sleep(120)")
     row = run()
-    until(row, lambda: row.progress == 1 and row.pid is not None)
+    advance_until(row, lambda: row.progress == 1 and row.pid is not None)
     late = client.start(row.pk, row.job.kind, row.parameters)
     SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING)
-    until(row, lambda: row.state == SparkRunState.STOPPED)
+    advance_until(row, lambda: row.state == SparkRunState.STOPPED)
     assert not spark.is_alive(late.pid, late.started_at)
 
 
@@ -133,14 +133,14 @@ def test_the_process_id_of_an_ended_driver_is_not_another_process(driver: Callab
 def test_an_error_that_remains_is_not_repeated(driver: Callable[[str], None]) -> None:
     driver("say(phase='failed', error='no such table', is_final=True)")
     row = run()
-    until(row, lambda: row.state == SparkRunState.FAILED)
+    advance_until(row, lambda: row.state == SparkRunState.FAILED)
     assert row.note == "no such table" and row.restarts == 0
 
 
 def test_a_driver_that_never_makes_progress_fails_with_its_log(driver: Callable[[str], None]) -> None:
     driver("print('no memory')")
     row = run()
-    until(row, lambda: row.state == SparkRunState.FAILED)
+    advance_until(row, lambda: row.state == SparkRunState.FAILED)
     assert "no memory" in row.note and row.restarts == driver_restarts.RESTARTS_MAX
     assert "no memory" in client.log_tail(row.pk)
 

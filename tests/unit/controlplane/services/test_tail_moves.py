@@ -13,7 +13,16 @@ from controlplane.models import Move, ObservedPartition, RemoteSize
 from controlplane.selectors import moves as selectors
 from controlplane.services import Rejected, broker_configs, moves, replica_comparison, tails
 from controlplane.services.move_planning import parse_scope
-from tests.unit.controlplane.tail_moves import TO_23, WEEK_MS, advance, begun, cut, offsets, orders, ready
+from tests.unit.controlplane.tail_moves import (
+    TO_23,
+    WEEK_MS,
+    advance,
+    delete_old_records,
+    offsets,
+    orders,
+    ready,
+    start_tail_move,
+)
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -28,12 +37,12 @@ def test_observers_become_replicas_when_retention_has_deleted_the_old_records(wo
     assert advance(move) == "submitted"
     (order,) = orders()
     assert (order.replicas, order.observers, order.delete_below, order.read_generation) == ((1, 2, 3), (), None, 1)
-    switched(world, move)
+    advance_to_switch(world, move)
     move.refresh_from_db()
     assert move.state == "done"
 
 
-def beside(world: World, move: Move) -> None:
+def advance_to_comparison(world: World, move: Move) -> None:
     """All replicas are in the ISR at the same time and are compared before the old one is removed."""
     world.put("flights", 0, observers=(), tail_start=-1)
     world.begin_move("flights", 0, (1, 2, 3))
@@ -43,8 +52,8 @@ def beside(world: World, move: Move) -> None:
     assert move.parts.get().pk in replica_comparison.due_partitions()
 
 
-def switched(world: World, move: Move) -> None:
-    beside(world, move)
+def advance_to_switch(world: World, move: Move) -> None:
+    advance_to_comparison(world, move)
     move.parts.update(compared=StoredComparison(True, "Offsets 500 to 900 are equal on 3 replicas."))
     assert advance(move) == "submitted"
     (order,) = orders()
@@ -60,7 +69,7 @@ def test_a_tail_move_paused_after_its_comparison_continues_from_there(world: Wor
     move = ready(world)
     offsets(500, 900, 0)
     advance(move)
-    beside(world, move)
+    advance_to_comparison(world, move)
     move.parts.update(compared=StoredComparison(True, "equal"))
     assert advance(move) == "submitted"
     moves.pause_move(move.pk, actor="alice")
@@ -78,7 +87,7 @@ def test_a_different_new_replica_does_not_replace_the_old_one(world: World) -> N
     move = ready(world)
     offsets(500, 900, 0)
     advance(move)
-    beside(world, move)
+    advance_to_comparison(world, move)
     reported = "Broker 3 and the leader 2 have different records in offsets 500 to 900."
     move.parts.update(compared=StoredComparison(False, reported))
     assert advance(move) == "rejected" and reported in move.parts.get().note
@@ -90,7 +99,7 @@ def test_a_different_new_replica_does_not_replace_the_old_one(world: World) -> N
 
 @pytest.mark.parametrize("state", ["bootstrapping", "catching_up", "ready"])
 def test_a_cancel_removes_only_the_new_replicas(world: World, state: str) -> None:
-    move = ready(world) if state == "ready" else begun(world)
+    move = ready(world) if state == "ready" else start_tail_move(world)
     if state == "bootstrapping":
         # As if the result of the request had not been read yet.
         move.parts.update(state="bootstrapping", read_generation=0)
@@ -165,7 +174,7 @@ def test_a_tail_move_of_a_topic_without_retention_needs_a_deadline_and_a_deletio
     assert part.cause == "deadline_passed" and "Delete the old records, or cancel" in part.note
     row = selectors.move_row(move.pk)
     assert row is not None and row.deadline is not None and row.deadline < timezone.now()
-    assert cut(move).state == "done"
+    assert delete_old_records(move).state == "done"
     world.put("flights", 0, log_start_floor=500, assignment_generation=2)
     offsets(500, 600, 0)
     assert advance(move) == "ready" and advance(move) == "submitted"
@@ -176,7 +185,7 @@ def test_a_topic_whose_retention_is_removed_during_the_move_is_reported(world: W
     move = ready(world)
     topic = world.image.topics[world.image.topic_ids["flights"]]
     topic.configs = {"cleanup.policy": "compact"}
-    world.look()
+    world.project()
     advance(move)
     part = move.parts.get()
     assert part.cause == "unfit" and "compacted" in part.note
@@ -232,7 +241,7 @@ def test_a_rollback_of_a_finished_tail_move_copies_the_kept_records(world: World
     move = ready(world)
     offsets(500, 900, 0)
     advance(move)
-    switched(world, move)
+    advance_to_switch(world, move)
     moves.roll_back_move(move.pk, actor="alice")
     assert advance(move) == "submitted"
     (order,) = orders()
@@ -241,7 +250,7 @@ def test_a_rollback_of_a_finished_tail_move_copies_the_kept_records(world: World
 
 def test_the_row_of_a_move_has_its_mode_and_its_copied_bytes(world: World) -> None:
     move = ready(world)
-    world.sized("flights", 1000, b3=40)
+    world.set_sizes("flights", 1000, b3=40)
     advance(move)
     row = selectors.move_row(move.pk)
     assert row is not None and (row.mode, row.bytes_done) == ("tail", 40)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from controlplane.models import Change, ConsumerGroup, GroupPartition, Proposal
 from controlplane.services import Rejected, moves, proposals, tails
 from controlplane.services.proposal_rows import ProposalRow, proposal_row
-from tests.unit.controlplane.tail_moves import advance, cut, offsets, orders, ready
+from tests.unit.controlplane.tail_moves import advance, delete_old_records, offsets, orders, ready
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -152,7 +152,7 @@ def test_a_deletion_runs_once_and_as_shown_after_the_approver_s_process_died(
     row.refresh_from_db()
     assert (row.state, orders()) == ("failed", []) and "has changed since it was shown" in row.detail
     world.put("flights", 0, tail_start=500)
-    assert cut(move).state == "done"
+    assert delete_old_records(move).state == "done"
     last = Proposal.objects.latest("id")
     Proposal.objects.filter(pk=last.pk).update(state="approved")
     assert (
@@ -170,7 +170,7 @@ def shown_to(actor: str, row: Proposal) -> ProposalRow:
 
 def test_a_deletion_that_is_too_late_deletes_nothing_and_needs_a_new_request(world: World) -> None:
     move = ready(world)
-    cut(move)
+    delete_old_records(move)
     world.put("flights", 0, tail_start=700)
     assert advance(move) == "catching_up" and orders() == []
     assert "Nothing was deleted" in move.parts.get().note

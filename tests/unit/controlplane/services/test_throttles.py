@@ -18,7 +18,7 @@ LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replicat
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
 
-def started(world: World, rate: int | None = 50_000, **configs: str) -> Move:
+def start_throttled_move(world: World, rate: int | None = 50_000, **configs: str) -> Move:
     world.topic("flights", (1, 2), configs={**configs})
     move = moves.plan_move(parse_scope(TO_23), actor="alice", throttle_bytes_per_s=rate)
     moves.start_move(move.pk, actor="alice")
@@ -33,7 +33,7 @@ def in_log(world: World) -> dict[str, dict[str, str]]:
 
 
 def test_an_order_is_written_together_with_its_throttle(world: World) -> None:
-    started(world, **{"retention.ms": "1000"})
+    start_throttled_move(world, **{"retention.ms": "1000"})
     held = in_log(world)
     assert held["flights"] == {"retention.ms": "1000", LEADERS: "0:1,0:2,0:3", FOLLOWERS: "0:1,0:3"}
     assert held["1"] == held["2"] == held["3"] == dict.fromkeys(RATES, "50000")
@@ -71,7 +71,7 @@ def test_a_move_ends_when_the_log_has_the_previous_configs(world: World) -> None
 
 
 def test_a_changed_throttle_applies_during_the_copy(world: World) -> None:
-    move = started(world)
+    move = start_throttled_move(world)
     moves.throttle_move(move.pk, 20_000, actor="bob", comment="producers suffer")
     world.apply_rows()
     assert in_log(world)["2"] == dict.fromkeys(RATES, "20000")
@@ -83,7 +83,7 @@ def test_a_changed_throttle_applies_during_the_copy(world: World) -> None:
 
 
 def test_a_move_can_be_throttled_after_its_start(world: World) -> None:
-    move = started(world, rate=None)
+    move = start_throttled_move(world, rate=None)
     assert in_log(world) == {"flights": {}}
     moves.throttle_move(move.pk, 20_000, actor="bob")
     world.apply_rows()
@@ -91,7 +91,7 @@ def test_a_move_can_be_throttled_after_its_start(world: World) -> None:
 
 
 def test_of_two_throttles_on_one_broker_the_lower_applies(world: World) -> None:
-    first = started(world)
+    first = start_throttled_move(world)
     world.topic("delays", (1, 2))
     other = moves.plan_move(
         parse_scope({"kind": "partitions", "partitions": [{"topic": "delays", "partition": 0, "replicas": [2]}]}),
@@ -115,7 +115,7 @@ def test_of_two_throttles_on_one_broker_the_lower_applies(world: World) -> None:
 
 
 def test_a_config_change_of_the_topic_during_the_move_is_kept(world: World) -> None:
-    move = started(world)
+    move = start_throttled_move(world)
     topics.alter_topic("flights", set_configs={"retention.ms": "99"}, actor="carol")
     world.apply_rows()
     assert in_log(world)["flights"][FOLLOWERS] == "0:1,0:3"
@@ -126,13 +126,13 @@ def test_a_config_change_of_the_topic_during_the_move_is_kept(world: World) -> N
 
 def test_a_row_below_the_logs_generation_gets_a_generation_above_it(world: World) -> None:
     world.image.broker_configs[3] = (41, {RATES[1]: "7"})
-    world.look()
-    started(world)
+    world.project()
+    start_throttled_move(world)
     assert world.image.broker_configs[3][0] == 42
 
 
 def test_an_invalid_throttle_is_rejected(world: World) -> None:
-    move = started(world)
+    move = start_throttled_move(world)
     with pytest.raises(Rejected, match="too low"):
         moves.throttle_move(move.pk, 3, actor="bob")
     Topic.objects.all().delete()

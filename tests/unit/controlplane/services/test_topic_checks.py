@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.models import Topic
 from controlplane.services import Rejected, topics
-from tests.unit.controlplane.services.test_topic_results import last
+from tests.unit.controlplane.services.test_topic_results import last_change
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +39,7 @@ def test_invalid_input_is_rejected_by_field_and_the_rejection_is_audited(
     assert rejection.value.field == field
     assert rejection.value.reason.endswith(".") or field.startswith("configs")
     assert not Topic.objects.exists()
-    assert (last().outcome, last().verb) == ("refused", "topic.create")
+    assert (last_change().outcome, last_change().verb) == ("refused", "topic.create")
 
 
 def test_a_topic_name_is_unique(world: World) -> None:

@@ -11,7 +11,7 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def last() -> Change:
+def last_change() -> Change:
     found = Change.objects.first()
     assert found is not None
     return found
@@ -20,11 +20,11 @@ def last() -> Change:
 def test_a_requested_topic_is_pending_until_the_log_has_it(world: World) -> None:
     row = topics.create_topic("flights", partitions=3, configs={"retention.ms": "1000"}, actor="alice", comment="demo")
     assert (row.generation, row.applied_generation, row.replication_factor) == (1, 0, 3)
-    assert last().outcome == "pending"
+    assert last_change().outcome == "pending"
     assert topic_results.mark_applied({row.id: 1}, controller_epoch=4) == 1
     row.refresh_from_db()
     assert (row.applied_generation, row.controller_epoch) == (1, 4)
-    change = last()
+    change = last_change()
     assert (change.outcome, change.actor, change.comment, change.before) == ("confirmed", "alice", "demo", None)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.services import Rejected, changes, topic_results, topics
 from controlplane.services.move_planning import parse_scope
-from tests.unit.controlplane.services.test_topic_results import last
+from tests.unit.controlplane.services.test_topic_results import last_change
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -39,15 +39,15 @@ def test_only_named_configs_change_and_the_change_row_shows_both_sides(world: Wo
         "flights", set_configs={"retention.ms": "2000"}, delete_configs=["segment.bytes"], actor="alice"
     )
     assert row.configs == {"retention.ms": "2000"}
-    assert last().before == {"partitions": 1, "configs": {"retention.ms": "1000", "segment.bytes": "1000000"}}
-    assert last().after == {"partitions": 1, "configs": {"retention.ms": "2000"}}
+    assert last_change().before == {"partitions": 1, "configs": {"retention.ms": "1000", "segment.bytes": "1000000"}}
+    assert last_change().after == {"partitions": 1, "configs": {"retention.ms": "2000"}}
 
 
 def test_a_change_that_changes_nothing_is_unchanged_and_costs_no_generation(world: World) -> None:
     topics.create_topic("flights", configs={"retention.ms": "1000"}, actor="alice")
     row = topics.alter_topic("flights", set_configs={"retention.ms": "1000"}, actor="alice")
     assert row.generation == 1
-    assert last().outcome == "unchanged"
+    assert last_change().outcome == "unchanged"
 
 
 def test_a_request_of_a_kafka_client_that_changes_nothing_is_not_in_the_audit_log(world: World) -> None:
@@ -55,10 +55,10 @@ def test_a_request_of_a_kafka_client_that_changes_nothing_is_not_in_the_audit_lo
     topics.create_topic("flights", actor="alice")
     mirror, configs = "User:mirror at broker 1", {"retention.ms": "1000"}
     row = topics.alter_topic("flights", set_configs=configs, actor=mirror, request_id="1")
-    changed = last()
+    changed = last_change()
     assert (changed.actor, changed.after["configs"]) == (mirror, configs)
     again = topics.alter_topic("flights", set_configs=configs, actor=mirror, request_id="2")
-    assert (again.generation, last()) == (row.generation, changed)
+    assert (again.generation, last_change()) == (row.generation, changed)
 
 
 def test_an_operation_with_an_older_generation_is_rejected(world: World) -> None:
@@ -106,7 +106,7 @@ def test_a_topic_without_a_row_can_only_be_adopted(world: World) -> None:
 def test_an_outdated_row_does_not_change_the_cluster_and_is_shown_as_drift(world: World) -> None:
     topic_id = world.topic("flights", (1, 2))
     world.image.topics[topic_id].generation = 5
-    world.look()
+    world.project()
     with pytest.raises(Rejected, match=r"\(drift, for example after a restore\)"):
         topics.alter_topic("flights", partitions=2, actor="alice")
     with pytest.raises(Rejected, match="drift"):
@@ -121,4 +121,4 @@ def test_an_unconfirmed_change_becomes_unknown_and_stays_unknown(world: World, m
     monkeypatch.setattr(changes, "PENDING_SECONDS_MAX", -1)
     assert changes.settle_overdue_changes() == 1
     topic_results.mark_applied({row.id: 1}, controller_epoch=1)
-    assert last().outcome == "unknown"
+    assert last_change().outcome == "unknown"

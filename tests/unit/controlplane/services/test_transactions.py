@@ -30,7 +30,7 @@ def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> TransactionRespo
     return found
 
 
-def decided(kind: str, target: str) -> Proposal:
+def propose_and_approve(kind: str, target: str) -> Proposal:
     row = proposals.propose(kind, target, actor="alice", comment="consumers wait")
     with pytest.raises(Rejected, match="another operator must approve"):
         proposals.approve(row.pk, actor="alice")
@@ -44,7 +44,7 @@ def outcomes(verb: str) -> list[tuple[str, str, str]]:
 def test_a_hanging_transaction_is_aborted_after_the_approval(responses: TransactionResponses) -> None:
     shown, _ = proposals.render_target(ABORT, HANGING.target, {})
     assert shown.facts["verdict"] == "unknown_producer" and "from offset 1234 of orders-1" in shown.lines[0]
-    row = decided(ABORT, HANGING.target)
+    row = propose_and_approve(ABORT, HANGING.target)
     assert (row.state, responses.requests.count(("marker", 2))) == ("done", 1)
     assert outcomes("transaction.abort") == [("alice", "orders-1@1234", "confirmed")]
     assert Change.objects.get(verb="transaction.abort").after["producer_id"] == 4711
@@ -92,13 +92,13 @@ def test_a_marker_that_is_not_confirmed_has_its_reason(
     responses: TransactionResponses, before: object, outcome: str, said: str
 ) -> None:
     responses.on_marker = before  # type: ignore[assignment]
-    row = decided(ABORT, HANGING.target)
+    row = propose_and_approve(ABORT, HANGING.target)
     assert row.state == "failed" and said in row.detail
     assert outcomes("transaction.abort")[0][2] == outcome
 
 
 def test_an_abort_that_is_carried_out_again_writes_nothing(responses: TransactionResponses) -> None:
-    row = decided(ABORT, HANGING.target)
+    row = propose_and_approve(ABORT, HANGING.target)
     Proposal.objects.filter(pk=row.pk).update(state="approved")
     again = proposals.carry_out(row.pk)
     assert again.state == "done" and "already ended" in again.detail
@@ -116,7 +116,7 @@ def test_a_marker_that_does_not_end_the_transaction_is_not_a_success(
     responses: TransactionResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controlplane.clients.transactions.write_abort_marker", lambda *_: None)
-    assert "still reports" in decided(ABORT, HANGING.target).detail
+    assert "still reports" in propose_and_approve(ABORT, HANGING.target).detail
     assert outcomes("transaction.abort")[0][2] == "unknown"
 
 
@@ -124,7 +124,7 @@ def test_the_producer_of_an_open_transaction_is_fenced(responses: TransactionRes
     responses.coordinators = {3: [OPEN]}
     shown, _ = proposals.render_target(FENCE, "billing", {})
     assert shown.facts["producer_epoch"] == 2 and any("Open for" in f for f in shown.current_values)
-    row = decided(FENCE, "billing")
+    row = propose_and_approve(FENCE, "billing")
     assert row.state == "done" and "epoch 9" in row.detail and ("fence", 60_000) in responses.requests
     assert outcomes("transaction.fence") == [("alice", "billing", "confirmed")]
     Proposal.objects.filter(pk=row.pk).update(state="approved")
@@ -150,9 +150,9 @@ def test_only_an_ongoing_transaction_is_fenced(responses: TransactionResponses) 
 def test_a_failed_fencing_reports_the_reason(responses: TransactionResponses) -> None:
     responses.coordinators = {3: [OPEN]}
     responses.on_fence = rejects
-    assert "rejected the fencing" in decided(FENCE, "billing").detail
+    assert "rejected the fencing" in propose_and_approve(FENCE, "billing").detail
     responses.on_fence = stays_silent
-    row = decided(FENCE, "billing")
+    row = propose_and_approve(FENCE, "billing")
     assert "No response" in row.detail and outcomes("transaction.fence")[0][2] == "unknown"
     Proposal.objects.filter(pk=row.pk).update(state="approved")
     responses.coordinators = {3: [replace(OPEN, state="CompleteCommit")]}

@@ -15,7 +15,7 @@ from controlplane.services.unclean_elections import unclean_elections
 from tests.unit.controlplane.world import World
 
 
-def elected(topic: str, *partitions: int, verb: str = "topic.elect_unclean_automatically") -> None:
+def record_unclean_election(topic: str, *partitions: int, verb: str = "topic.elect_unclean_automatically") -> None:
     Change.objects.create(
         actor="controller",
         verb=verb,
@@ -30,10 +30,10 @@ def test_elections_of_a_topic_are_one_alert_that_leads_to_the_newest(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.topic("clicks", *[(1, 2)] * 5)
-    elected("clicks", 0)
-    elected("clicks", 3, 4)
-    elected("deleted", 0)
-    elected("clicks", 1, verb="topic.elect-unclean")
+    record_unclean_election("clicks", 0)
+    record_unclean_election("clicks", 3, 4)
+    record_unclean_election("deleted", 0)
+    record_unclean_election("clicks", 1, verb="topic.elect-unclean")
     alerts.evaluate()
     (row,) = Alert.objects.filter(kind="unclean_election")
     assert (row.subject, row.severity, row.ended_at) == ("clicks", "at_risk", None)
@@ -51,7 +51,7 @@ def test_elections_of_a_topic_are_one_alert_that_leads_to_the_newest(
 
 def test_earlier_elections_are_omitted(world: World) -> None:
     world.topic("clicks", (1, 2))
-    elected("clicks", 0)
+    record_unclean_election("clicks", 0)
     assert unclean_elections(timezone.now()) == ()
     (found,) = unclean_elections(timezone.now() - timedelta(hours=1))
     assert (found.topic, found.partitions) == ("clicks", (1, ("clicks-0",)))

@@ -25,7 +25,7 @@ class Queue:
         self.sent.append((name, arguments))
 
 
-def started(world: World) -> int:
+def start_move(world: World) -> int:
     world.topic("flights", (1, 2))
     scope = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 3]}]}
     move = moves.plan_move(parse_scope(scope), actor="alice", comment="x")
@@ -38,7 +38,7 @@ def test_a_move_that_starts_is_sent_to_the_worker_after_the_commit(
     queue = Queue()
     monkeypatch.setattr(worker_queue, "current_app", queue)
     with django_capture_on_commit_callbacks(execute=True):
-        move = started(world)
+        move = start_move(world)
         assert queue.sent == []
     assert queue.sent == [("controlplane.advance_move", (move,))]
 
@@ -51,6 +51,6 @@ def test_a_move_starts_without_a_queue(
 ) -> None:
     monkeypatch.setattr(worker_queue, "current_app", queue)
     with django_capture_on_commit_callbacks(execute=True):
-        move = started(world)
+        move = start_move(world)
     assert queue.sent == []
     assert moves.Move.objects.get(pk=move).state == "running"

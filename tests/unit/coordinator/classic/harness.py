@@ -39,7 +39,7 @@ class GroupHarness:
         self.serial += 1
         return self.serial
 
-    def passes(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         self.deliver(g.Tick())
 
@@ -115,7 +115,7 @@ class GroupHarness:
         assert self.group.state is State.STABLE
         return str(joined.member_id)
 
-    def stable(self, *members: str, static: tuple[str, ...] = ()) -> None:
+    def stabilize(self, *members: str, static: tuple[str, ...] = ()) -> None:
         """A stable group of these members, the first is the leader. A member in `static` has the instance id `i-` and its name."""
         for name in members:
             self.join(new_id=name, instance=f"i-{name}" if name in static else None)
@@ -128,14 +128,14 @@ class GroupHarness:
         assert self.group.state is State.STABLE and self.group.leader == members[0]
 
 
-def stable(*members: str, static: tuple[str, ...] = (), **settings: Any) -> GroupHarness:
+def stable_group(*members: str, static: tuple[str, ...] = (), **settings: Any) -> GroupHarness:
     """A stable group of these members, the first is the leader."""
     harness = GroupHarness(**settings)
-    harness.stable(*members, static=static)
+    harness.stabilize(*members, static=static)
     return harness
 
 
-def completing(*members: str) -> GroupHarness:
+def group_completing_rebalance(*members: str) -> GroupHarness:
     """All members have joined, and none has sent SyncGroup."""
     harness = GroupHarness()
     for name in members:

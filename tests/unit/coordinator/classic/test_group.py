@@ -70,16 +70,16 @@ class Members(RuleBasedStateMachine):
         if what == "join":
             if client.joining == token:
                 client.joining = None
-                self.joined(client, response)
+                self.on_join_response(client, response)
         elif what == "sync":
             if client.syncing == token:
                 client.syncing = None
             if response.error == ErrorCode.NONE and response.assignment:
-                self.owns(token, client, response.assignment)
+                self.check_assignment(token, client, response.assignment)
         elif what == "commit" and token in self.stale:
             assert response.error != ErrorCode.NONE, "a commit of another generation was accepted"
 
-    def joined(self, client: Client, response: g.Joined) -> None:
+    def on_join_response(self, client: Client, response: g.Joined) -> None:
         if response.error == ErrorCode.MEMBER_ID_REQUIRED:
             client.member_id = response.member_id
         elif response.error == ErrorCode.NONE:
@@ -90,7 +90,7 @@ class Members(RuleBasedStateMachine):
         else:
             client.member_id, client.generation, client.leads = "", -1, False
 
-    def owns(self, token: Any, client: Client, assignment: bytes) -> None:
+    def check_assignment(self, token: Any, client: Client, assignment: bytes) -> None:
         generation, member_id = token_generation[token], token_member[token]
         known = self.given.setdefault((generation, member_id), assignment)
         assert known == assignment, f"{member_id} was given two assignments in generation {generation}"

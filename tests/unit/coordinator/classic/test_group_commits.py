@@ -9,14 +9,14 @@ import pytest
 from brokerd.cluster.model import Now
 from brokerd.coordinator.classic import events as g
 from brokerd.wire.errors import ErrorCode as E
-from tests.unit.coordinator.classic.harness import GroupHarness, completing, stable
+from tests.unit.coordinator.classic.harness import GroupHarness, group_completing_rebalance, stable_group
 
 COMMITS = [GroupHarness.commit, GroupHarness.commit_in_transaction]
 
 
 @pytest.mark.parametrize("commit", COMMITS)
 def test_a_commit_to_an_ended_group_is_rejected(commit: Any) -> None:
-    harness = stable("a")
+    harness = stable_group("a")
     harness.group.end()
     assert commit(harness, "a", 1).error == commit(harness).error == E.COORDINATOR_NOT_AVAILABLE
 
@@ -26,7 +26,7 @@ def test_a_commit_with_a_generation_needs_a_member(commit: Any) -> None:
     harness = GroupHarness()
     assert commit(harness, "a", 0).error == commit(harness, "", 0).error == E.UNKNOWN_MEMBER_ID
     assert commit(harness, "", -1) is None, "it is written"
-    harness = stable("a", "s", static=("s",))
+    harness = stable_group("a", "s", static=("s",))
     for generation in (-1, 0, harness.group.generation):
         assert commit(harness, "x", generation).error == E.UNKNOWN_MEMBER_ID
     assert commit(harness, "", 0).error == E.UNKNOWN_MEMBER_ID
@@ -37,7 +37,7 @@ def test_a_commit_with_a_generation_needs_a_member(commit: Any) -> None:
 
 @pytest.mark.parametrize("commit", COMMITS)
 def test_a_commit_without_offsets_is_answered_and_not_written(commit: Any) -> None:
-    harness = stable("a")
+    harness = stable_group("a")
     written = len(harness.stored)
     assert commit(harness, "a", harness.group.generation, offsets=0) == g.Completed(E.NONE)
     assert len(harness.stored) == written
@@ -46,11 +46,11 @@ def test_a_commit_without_offsets_is_answered_and_not_written(commit: Any) -> No
 
 
 def test_a_transaction_of_a_client_without_a_member_id_may_commit_nothing() -> None:
-    assert stable("a").commit_in_transaction(offsets=0) == g.Completed(E.NONE)
+    assert stable_group("a").commit_in_transaction(offsets=0) == g.Completed(E.NONE)
 
 
 def test_a_commit_between_join_and_assignment_is_rejected() -> None:
-    harness = completing("a")
+    harness = group_completing_rebalance("a")
     assert harness.commit("a", harness.group.generation).error == E.REBALANCE_IN_PROGRESS
     assert harness.commit("a", 0).error == E.ILLEGAL_GENERATION
     assert harness.commit("x", harness.group.generation).error == E.UNKNOWN_MEMBER_ID
@@ -65,7 +65,7 @@ def test_a_group_is_empty_since_its_first_commit_or_its_last_member(commit: Any)
     harness.now = Now(0, 6_000)
     commit(harness)
     assert harness.group.empty_since_wall_ms == 5_000
-    harness = stable("a")
+    harness = stable_group("a")
     harness.now = Now(0, 7_000)
     commit(harness, "a", harness.group.generation)
     assert harness.group.empty_since_wall_ms == 0

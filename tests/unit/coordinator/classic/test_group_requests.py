@@ -7,7 +7,7 @@ import pytest
 from brokerd.coordinator.classic import events as g
 from brokerd.coordinator.classic.events import State
 from brokerd.wire.errors import ErrorCode as E
-from tests.unit.coordinator.classic.harness import GroupHarness, completing, stable
+from tests.unit.coordinator.classic.harness import GroupHarness, group_completing_rebalance, stable_group
 
 OTHER = (("roundrobin", b"x"),)
 BOTH = (("range", b"x"), ("roundrobin", b"x"))
@@ -15,20 +15,20 @@ BOTH = (("range", b"x"), ("roundrobin", b"x"))
 
 # -- JoinGroup ---------------------------------------------------------------------------------------------------------
 def test_a_rejected_member_gets_its_member_id_back() -> None:
-    harness = stable("a", size_max=1)
+    harness = stable_group("a", size_max=1)
     harness.group.end()
     rejected = harness.responses[harness.join("a")]
     assert (rejected.error, rejected.member_id) == (E.COORDINATOR_NOT_AVAILABLE, "a")
 
 
 def test_a_group_has_a_maximum_size() -> None:
-    harness = stable("a", size_max=1)
+    harness = stable_group("a", size_max=1)
     assert harness.responses[harness.join(new_id="b")].error == E.GROUP_MAX_SIZE_REACHED
     assert harness.group.state is State.STABLE and set(harness.group.members) == {"a"}
 
 
 def test_a_member_without_a_common_protocol_is_rejected() -> None:
-    harness = stable("a")
+    harness = stable_group("a")
     assert harness.responses[harness.join(new_id="b", protocols=OTHER)].error == E.INCONSISTENT_GROUP_PROTOCOL
     assert harness.group.state is State.STABLE
 
@@ -44,7 +44,7 @@ def test_only_a_dynamic_member_is_sent_back_for_its_member_id() -> None:
 
 
 def test_the_member_id_of_a_static_member_is_not_accepted_without_its_instance_id() -> None:
-    harness = stable("a", "s", static=("s",))
+    harness = stable_group("a", "s", static=("s",))
     for instance in (None, "i-other"):
         assert harness.responses[harness.join("s", instance=instance)].error == E.FENCED_INSTANCE_ID
     assert harness.group.state is State.STABLE
@@ -53,14 +53,14 @@ def test_the_member_id_of_a_static_member_is_not_accepted_without_its_instance_i
 
 
 def test_a_lost_response_is_sent_again_while_the_members_synchronize() -> None:
-    harness = completing("a", "b")
+    harness = group_completing_rebalance("a", "b")
     for name in ("a", "b"):
         again = harness.responses[harness.join(name)]
         assert (again.error, again.generation, again.leader) == (E.NONE, harness.group.generation, "a")
     assert harness.group.state is State.COMPLETING
     assert harness.join("b", protocols=BOTH) not in harness.responses, "other protocols: the rebalance starts again"
     assert harness.group.state is State.PREPARING
-    harness = completing("a")
+    harness = group_completing_rebalance("a")
     static = harness.join(new_id="s", instance="i-s")
     harness.join("a")
     generation = harness.responses[static].generation
@@ -69,27 +69,27 @@ def test_a_lost_response_is_sent_again_while_the_members_synchronize() -> None:
 
 
 def test_a_stable_group_rebalances_for_its_leader_and_for_other_protocols_only() -> None:
-    harness = stable("a", "b")
+    harness = stable_group("a", "b")
     generation = harness.group.generation
     again = harness.responses[harness.join("b")]
     assert (again.error, again.generation, harness.group.state) == (E.NONE, generation, State.STABLE)
     assert harness.join("b", protocols=BOTH) not in harness.responses
     assert harness.group.state is State.PREPARING
-    harness = stable("a", "b")
+    harness = stable_group("a", "b")
     assert harness.join("a") not in harness.responses and harness.group.state is State.PREPARING
     waiting = harness.join("b")
     assert harness.responses[waiting].generation == generation + 1
 
 
 def test_a_follower_joins_a_rebalance_in_progress_and_waits() -> None:
-    harness = stable("a", "b", "c")
+    harness = stable_group("a", "b", "c")
     harness.join("a")
     waiting = harness.join("b")
     assert waiting not in harness.responses and harness.group.state is State.PREPARING
 
 
 def test_a_second_join_of_a_member_ends_its_first() -> None:
-    harness = stable("a", "b")
+    harness = stable_group("a", "b")
     first = harness.join("a")
     second = harness.join("a")
     assert harness.responses[first].error == E.REBALANCE_IN_PROGRESS
@@ -98,7 +98,7 @@ def test_a_second_join_of_a_member_ends_its_first() -> None:
 
 
 def test_the_first_member_stays_the_leader() -> None:
-    harness = stable("a", "b")
+    harness = stable_group("a", "b")
     harness.join(new_id="c")
     harness.join("b")
     token = harness.join("a")
@@ -108,14 +108,14 @@ def test_the_first_member_stays_the_leader() -> None:
 
 # -- static members ------------------------------------------------------------------------------------------------------
 def test_an_instance_id_belongs_to_one_member() -> None:
-    harness = stable("a", "s", static=("s",))
+    harness = stable_group("a", "s", static=("s",))
     rejected = harness.responses[harness.join("other", instance="i-s")]
     assert (rejected.error, rejected.member_id) == (E.FENCED_INSTANCE_ID, "other")
     assert harness.heartbeat("s") == E.NONE
 
 
 def test_a_static_follower_joins_a_stable_group_without_a_rebalance() -> None:
-    harness = stable("a", "s", static=("s",))
+    harness = stable_group("a", "s", static=("s",))
     generation = harness.group.generation
     assert harness.responses[harness.join("s", instance="i-s")].generation == generation
     restarted = harness.responses[harness.join(new_id="s2", instance="i-s")]
@@ -127,10 +127,10 @@ def test_a_static_follower_joins_a_stable_group_without_a_rebalance() -> None:
 
 @pytest.mark.parametrize("member_id", ["s", ""])
 def test_a_static_member_rebalances_as_the_leader_and_with_other_protocols(member_id: str) -> None:
-    follower = stable("a", "s", static=("s",))
+    follower = stable_group("a", "s", static=("s",))
     assert follower.join(member_id, new_id="s2", instance="i-s", protocols=BOTH) not in follower.responses
     assert follower.group.state is State.PREPARING
-    leader = stable("s", "b", static=("s",))
+    leader = stable_group("s", "b", static=("s",))
     waiting = leader.join(member_id, new_id="s2", instance="i-s")
     assert waiting not in leader.responses and leader.group.state is State.PREPARING
     leader.join("b")
@@ -139,7 +139,7 @@ def test_a_static_member_rebalances_as_the_leader_and_with_other_protocols(membe
 
 @pytest.mark.parametrize("member_id", ["s", ""])
 def test_a_static_member_waits_for_a_rebalance_in_progress(member_id: str) -> None:
-    harness = stable("a", "b", "s", static=("s",))
+    harness = stable_group("a", "b", "s", static=("s",))
     harness.join("b", protocols=BOTH)
     waiting = harness.join(member_id, new_id="s2", instance="i-s")
     assert waiting not in harness.responses
@@ -148,7 +148,7 @@ def test_a_static_member_waits_for_a_rebalance_in_progress(member_id: str) -> No
 
 
 def test_a_restarted_static_member_fences_the_waiting_requests_of_its_predecessor() -> None:
-    harness = stable("a", "s", static=("s",))
+    harness = stable_group("a", "s", static=("s",))
     join = harness.join("s", instance="i-s", protocols=BOTH)
     harness.join(new_id="s2", instance="i-s")
     fenced = harness.responses[join]
@@ -161,7 +161,7 @@ def test_a_restarted_static_member_fences_the_waiting_requests_of_its_predecesso
 
 # -- SyncGroup -------------------------------------------------------------------------------------------------------------
 def test_a_sync_with_another_protocol_is_rejected() -> None:
-    harness = completing("a")
+    harness = group_completing_rebalance("a")
     generation = harness.group.generation
     for protocol_type, protocol in (("connect", None), (None, "roundrobin"), ("connect", "range")):
         token = harness.sync("a", generation, {}, protocol_type, protocol)
@@ -172,7 +172,7 @@ def test_a_sync_with_another_protocol_is_rejected() -> None:
 
 
 def test_a_sync_of_no_member_is_rejected_as_such() -> None:
-    harness = completing("a")
+    harness = group_completing_rebalance("a")
     token = harness.sync("nobody", harness.group.generation, {}, "connect", "roundrobin")
     assert harness.responses[token].error == E.UNKNOWN_MEMBER_ID
     harness.join("a", protocols=BOTH)
@@ -184,7 +184,7 @@ def test_a_sync_of_no_member_is_rejected_as_such() -> None:
 
 
 def test_only_the_assignment_of_the_leader_is_stored_and_only_once() -> None:
-    harness = completing("a", "b")
+    harness = group_completing_rebalance("a", "b")
     follower = harness.sync("b", harness.group.generation, {"b": b"everything"})
     assert not harness.stored
     first = harness.sync("a", harness.group.generation, {"a": b"1", "b": b"2"})
@@ -197,7 +197,7 @@ def test_only_the_assignment_of_the_leader_is_stored_and_only_once() -> None:
 
 
 def test_a_new_member_ends_the_waiting_sync_of_the_others() -> None:
-    harness = completing("a", "b")
+    harness = group_completing_rebalance("a", "b")
     token = harness.sync("b", harness.group.generation)
     harness.join(new_id="c")
     assert harness.responses[token].error == E.REBALANCE_IN_PROGRESS
@@ -205,7 +205,7 @@ def test_a_new_member_ends_the_waiting_sync_of_the_others() -> None:
 
 
 def test_an_assignment_of_an_earlier_generation_does_not_count() -> None:
-    harness = completing("a", "b")
+    harness = group_completing_rebalance("a", "b")
     harness.sync("a", harness.group.generation, {"a": b"old"})
     old = harness.stored[-1].number
     harness.join("a", protocols=BOTH)
@@ -220,14 +220,14 @@ def test_an_assignment_of_an_earlier_generation_does_not_count() -> None:
 
 
 def test_a_result_without_a_write_changes_nothing() -> None:
-    harness = completing("a")
+    harness = group_completing_rebalance("a")
     for late in (g.Persisted(99), g.PersistFailed(99, E.COORDINATOR_NOT_AVAILABLE)):
         harness.deliver(late)
         assert harness.group.state is State.COMPLETING
 
 
 def test_an_ended_group_stays_ended_when_its_assignment_is_stored() -> None:
-    harness = completing("a")
+    harness = group_completing_rebalance("a")
     harness.sync("a", harness.group.generation, {"a": b"1"})
     harness.group.end()
     harness.persist()
@@ -236,7 +236,7 @@ def test_an_ended_group_stays_ended_when_its_assignment_is_stored() -> None:
 
 def test_members_that_do_not_wait_get_no_response_when_the_assignment_is_stored_or_not() -> None:
     for result in (g.Persisted, lambda number: g.PersistFailed(number, E.COORDINATOR_NOT_AVAILABLE)):
-        harness = completing("a", "b")
+        harness = group_completing_rebalance("a", "b")
         harness.sync("a", harness.group.generation, {"a": b"1"})
         harness.deliver(result(harness.stored[-1].number))
         assert None not in harness.responses
@@ -244,7 +244,7 @@ def test_members_that_do_not_wait_get_no_response_when_the_assignment_is_stored_
 
 # -- LeaveGroup ------------------------------------------------------------------------------------------------------------
 def test_members_leave_by_member_id_or_instance_id() -> None:
-    harness = stable("a", "s", static=("s",))
+    harness = stable_group("a", "s", static=("s",))
     assert harness.leave("x", "i-s") == (E.FENCED_INSTANCE_ID,)
     assert harness.leave("x", "i-unknown") == harness.leave("x") == harness.leave() == (E.UNKNOWN_MEMBER_ID,)
     assert harness.group.state is State.STABLE, "nobody left"
@@ -254,20 +254,20 @@ def test_members_leave_by_member_id_or_instance_id() -> None:
 
 
 def test_a_member_id_that_has_not_joined_leaves_without_a_rebalance() -> None:
-    harness = stable("a")
+    harness = stable_group("a")
     harness.join(new_id="b", require_known_member_id=True)
     assert harness.leave("b") == (E.NONE,)
     assert harness.group.state is State.STABLE and not harness.group.pending_members
 
 
 def test_the_last_member_that_leaves_empties_the_group_at_once() -> None:
-    harness = stable("a")
+    harness = stable_group("a")
     harness.leave("a")
     assert harness.group.state is State.EMPTY and harness.stored[-1].assignments == {}
 
 
 def test_a_member_that_leaves_ends_its_waiting_requests_and_its_leadership() -> None:
-    harness = stable("a", "b", "c")
+    harness = stable_group("a", "b", "c")
     join = harness.join("a", protocols=BOTH)
     harness.leave("a")
     assert harness.responses[join].error == E.UNKNOWN_MEMBER_ID
@@ -281,11 +281,11 @@ def test_a_member_that_leaves_ends_its_waiting_requests_and_its_leadership() -> 
 
 
 def test_waiting_requests_end_when_the_coordinator_moves() -> None:
-    harness = completing("a", "b")
+    harness = group_completing_rebalance("a", "b")
     sync = harness.sync("b", harness.group.generation)
     harness.run(harness.group.unload())
     assert harness.responses[sync].error == E.NOT_COORDINATOR
-    harness = stable("a", "b")
+    harness = stable_group("a", "b")
     join = harness.join("a")
     harness.run(harness.group.unload())
     moved = harness.responses[join]
@@ -294,7 +294,7 @@ def test_waiting_requests_end_when_the_coordinator_moves() -> None:
 
 # -- Heartbeat -------------------------------------------------------------------------------------------------------------
 def test_a_heartbeat_during_a_rebalance_has_its_error() -> None:
-    harness = stable("a", "b")
+    harness = stable_group("a", "b")
     assert harness.heartbeat("b") == E.NONE
     harness.join("a")
     assert harness.heartbeat("b") == E.REBALANCE_IN_PROGRESS

@@ -66,13 +66,13 @@ def test_a_search_above_its_limit_keeps_the_last_matched_topics(monkeypatch: pyt
     it = group(a=metadata(pattern="a"))
     assert resolve(it, "a") == {"a"}
 
-    class Slow:
+    class SlowPatterns:
         def __init__(self, text: str) -> None: ...
 
         def among(self, names: object) -> frozenset[str]:
             raise PatternError("too much")
 
-    monkeypatch.setattr(assignment, "Pattern", Slow)
+    monkeypatch.setattr(assignment, "Pattern", SlowPatterns)
     it._seen = -1
     it._resolve(heartbeat(), NOW)
     assert it.patterns["a"].topics == {"a"}

@@ -300,7 +300,7 @@ class GroupHarness:
         )
         return response
 
-    def passes(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         due = self.group.deadline_ms()
         if due is not None and due <= self.now.mono_ms:
@@ -357,11 +357,11 @@ def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     harness.join("m2", "a")
     harness.beat("m1", 1)
     for _ in range(7):
-        harness.passes(1_000)
+        harness.advance(1_000)
         harness.beat("m2", 2)
         harness.beat("m1", 1)
     assert "m1" in harness.group.members
-    harness.passes(1_000)
+    harness.advance(1_000)
     assert "m1" not in harness.group.members, "it beats, but holds what it was to give up"
     response = harness.beat("m2", 2)
     assert response.assigned == share(A, 0, 1, 2, 3)
@@ -370,11 +370,11 @@ def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
 def test_a_member_without_heartbeats_is_removed() -> None:
     harness = GroupHarness()
     harness.join("m1", "a")
-    harness.passes(SESSION_MS - 1)
+    harness.advance(SESSION_MS - 1)
     harness.beat("m1", 1)
-    harness.passes(SESSION_MS - 1)
+    harness.advance(SESSION_MS - 1)
     assert "m1" in harness.group.members
-    harness.passes(1)
+    harness.advance(1)
     assert harness.group.state is GroupState.EMPTY
     assert harness.group.empty_since_wall_ms == harness.now.wall_ms
     assert harness.beat("m1", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
@@ -400,9 +400,9 @@ def test_a_returning_static_member_keeps_its_assignment() -> None:
     assert harness.group.epoch == 2
     # It leaves permanently.
     harness.beat("s2", c.LEAVE_GROUP_STATIC_MEMBER_EPOCH, instance_id="i")
-    harness.passes(SESSION_MS - 1)
+    harness.advance(SESSION_MS - 1)
     harness.beat("m2", 2)
-    harness.passes(1)
+    harness.advance(1)
     assert harness.beat("m2", 2).assigned == share(A, 0, 1, 2, 3)
 
 
@@ -536,21 +536,21 @@ def test_joins_are_batched_into_one_assignment() -> None:
     heartbeat interval of their response ends then."""
     harness = GroupHarness(replace(GROUP_CONFIG, assignment_ms=600))
     assert harness.join("m1", "a").assigned == share(A, 0, 1, 2, 3)
-    harness.passes(200)
+    harness.advance(200)
     second = harness.join("m2", "a")
     assert (second.error, second.epoch, second.assigned, second.heartbeat_ms) == (0, 1, frozenset(), 400)
-    harness.passes(100)
+    harness.advance(100)
     third = harness.join("m3", "a")
     assert (third.epoch, third.heartbeat_ms) == (1, 300)
     assert (harness.group.epoch, harness.group.target_epoch) == (3, 1) and harness.group.state is GroupState.ASSIGNING
     assert harness.beat("m2", 1).epoch == 1 and harness.group.epoch == 3, "to wait is no news"
-    harness.passes(300)
+    harness.advance(300)
     assert harness.beat("m3", 1).epoch == 3
     assert harness.group.target_epoch == 3, "one assignment for both"
     assert sorted(map(len, harness.group.targets.values())) == [1, 1, 2]
     kept = harness.beat("m1", 1).assigned
     assert harness.beat("m1", 1, owned=kept).epoch == 3
-    harness.passes(600)
+    harness.advance(600)
     assert harness.join("m4", "a").epoch == 4, "none was made for as long: at once"
 
 
@@ -594,7 +594,7 @@ def test_a_rejected_removal_of_a_member_is_repeated() -> None:
     assert "m1" in harness.group.members
     due = harness.group.deadline_ms()
     assert due is not None and due > harness.now.mono_ms, "not at once again"
-    harness.passes(due - harness.now.mono_ms)
+    harness.advance(due - harness.now.mono_ms)
     assert harness.group.members == {}
 
 

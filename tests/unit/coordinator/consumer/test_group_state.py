@@ -27,7 +27,7 @@ def member(instance_id: str | None = None, classic: ClassicMemberMetadata | None
     return MemberMetadata(instance_id, None, "c", "/h", frozenset({"a"}), None, 5_000, None, classic)
 
 
-def owning(*partitions: int) -> MemberAssignment:
+def member_with_partitions(*partitions: int) -> MemberAssignment:
     return MemberAssignment(1).with_changes(assigned=share(A, *partitions))
 
 
@@ -36,7 +36,7 @@ def group() -> PersistedGroup:
     it.begin(17)
     it.change(GroupRecordKey.GROUP, "", GroupMetadata(2, 5))
     it.change(GroupRecordKey.MEMBER, "m", member("i"))
-    it.change(GroupRecordKey.CURRENT_ASSIGNMENT, "m", owning(0, 1))
+    it.change(GroupRecordKey.CURRENT_ASSIGNMENT, "m", member_with_partitions(0, 1))
     it.change(GroupRecordKey.TARGET_ASSIGNMENT, "m", share(A, 0, 1))
     it.change(GroupRecordKey.TARGET_EPOCH, "", 2)
     it.validate()
@@ -52,8 +52,8 @@ def test_all_changes_since_begin_are_rolled_back() -> None:
     it.begin(99)
     before = state(it)
     it.change(GroupRecordKey.MEMBER, "n", member("k", CLASSIC))
-    it.change(GroupRecordKey.CURRENT_ASSIGNMENT, "m", owning(0))
-    it.change(GroupRecordKey.CURRENT_ASSIGNMENT, "n", owning(1))
+    it.change(GroupRecordKey.CURRENT_ASSIGNMENT, "m", member_with_partitions(0))
+    it.change(GroupRecordKey.CURRENT_ASSIGNMENT, "n", member_with_partitions(1))
     it.change(GroupRecordKey.REGULAR_EXPRESSION, "a.*", ResolvedRegularExpression(frozenset("a"), 1, 1))
     it.change(GroupRecordKey.TARGET_EPOCH, "", 3)
     assert len(it.changes) == 5 and it.owners[TopicPartition(A, 1)] == "n" and it.classic_member_count == 1
@@ -91,7 +91,7 @@ def test_tombstones_delete_every_record() -> None:
 def test_a_replay_purges_assignments_of_removed_members() -> None:
     it = group()
     it.apply(ConsumerGroupChange(GroupRecordKey.TARGET_ASSIGNMENT, "gone", share(A, 2)))
-    it.apply(ConsumerGroupChange(GroupRecordKey.CURRENT_ASSIGNMENT, "gone", owning(2)))
+    it.apply(ConsumerGroupChange(GroupRecordKey.CURRENT_ASSIGNMENT, "gone", member_with_partitions(2)))
     it.purge()
     it.validate()
     assert "gone" not in it.targets and list(it.targets) == ["m"]
@@ -117,6 +117,6 @@ def test_an_inconsistent_group_is_detected(broken: Any, message: str) -> None:
 def test_two_owners_of_a_partition_are_detected() -> None:
     it = group()
     it._apply_member("n", member())
-    it.current_assignments["n"] = owning(1)
+    it.current_assignments["n"] = member_with_partitions(1)
     with pytest.raises(AssertionError, match="is owned by"):
         it.validate()

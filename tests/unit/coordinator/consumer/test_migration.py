@@ -53,7 +53,7 @@ class Harness(Coordinator):
         given = {m: consumer_protocol.assignment(s, ["a", "b"], self.topics, 1) for m, s in (shares or {}).items()}
         return self.send_request(lambda reply: g.Sync(reply, member, None, epoch, "consumer", kind, given))
 
-    def synced(self, member: str, epoch: int, kind: str = EAGER) -> Assignment:
+    def sync_assignment(self, member: str, epoch: int, kind: str = EAGER) -> Assignment:
         response = self.sync(member, epoch, kind=kind)
         assert response.error == 0
         return consumer_protocol.read_assignment(response.assignment, self.topics)
@@ -77,7 +77,7 @@ class Harness(Coordinator):
         assert isinstance(self.group, Group) and self.group.state is State.STABLE
         return generation
 
-    def passes(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         self.groups.tick(self.now)
 
@@ -116,15 +116,15 @@ def test_a_member_of_the_consumer_protocol_converts_the_group_and_the_others_con
     )
     assert harness.heartbeat("m1", generation) == ErrorCode.ILLEGAL_GENERATION
     assert harness.commits("m1", generation) == ErrorCode.ILLEGAL_GENERATION
-    mine = harness.synced("m1", epoch)
+    mine = harness.sync_assignment("m1", epoch)
     freed = harness.beat("n1", epoch).assigned
     assert mine and freed and mine | freed | share(B, 0, 1, 2) >= EVERYTHING and not mine & freed
     assert harness.heartbeat("m1", epoch) == 0
     harness.join("m2")
     assert harness.beat("n1", epoch, owned=freed).error == 0
     shares = [
-        harness.synced("m1", epoch),
-        harness.synced("m2", epoch),
+        harness.sync_assignment("m1", epoch),
+        harness.sync_assignment("m2", epoch),
         harness.group.current_assignments["n1"].assigned,
     ]
     assert sorted(tp for s in shares for tp in s) == sorted(EVERYTHING)
@@ -146,7 +146,7 @@ def test_a_new_coordinator_has_members_of_both_protocols() -> None:
         assert getattr(after.group, what) == getattr(harness.group, what), what
     assert after.heartbeat("m1", generation) == ErrorCode.REBALANCE_IN_PROGRESS
     assert after.join("m1").error == 0
-    after.passes(9_000)
+    after.advance(9_000)
     assert sorted(after.group.members) == ["n1"], "m2 was silent for its session, m1 did not ask what it was given"
 
 
@@ -154,7 +154,7 @@ def test_a_cooperative_classic_member_revokes_first_and_rejoins() -> None:
     harness, generation = rolled_up(COOPERATIVE)
     had = share(A, 0, 1, 2, 3)
     assert harness.join("m1", had, COOPERATIVE).generation == generation, "it stays in its epoch until then"
-    kept = harness.synced("m1", generation, COOPERATIVE)
+    kept = harness.sync_assignment("m1", generation, COOPERATIVE)
     assert harness.group.current_assignments["m1"].state is MemberState.UNREVOKED and kept < had
     assert harness.beat("n1", harness.group.epoch).assigned is None
     assert harness.heartbeat("m1", generation) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -165,7 +165,7 @@ def test_a_cooperative_classic_member_revokes_first_and_rejoins() -> None:
 def test_the_leave_of_the_last_consumer_protocol_member_converts_the_group_back() -> None:
     harness, _ = rolled_up()
     for member in ("m1", "m2"):
-        harness.synced(member, harness.join(member).generation)
+        harness.sync_assignment(member, harness.join(member).generation)
     epoch = harness.group.epoch
     assert harness.commits("m1", epoch) == 0
     assert harness.beat("n1", LEAVE_GROUP_MEMBER_EPOCH).error == 0
@@ -182,7 +182,7 @@ def test_the_leave_of_the_last_consumer_protocol_member_converts_the_group_back(
     assert (joined.error, joined.leader) == (0, "m1")
     assert harness.commits("m1", epoch) == ErrorCode.ILLEGAL_GENERATION
     harness.sync("m1", joined.generation, {"m1": EVERYTHING})
-    assert harness.synced("m2", joined.generation) == frozenset()
+    assert harness.sync_assignment("m2", joined.generation) == frozenset()
     again = harness.successor()
     assert again.heartbeat("m1", joined.generation) == 0
     assert again.beat("n1", 0, "a", "b").error == 0 and isinstance(again.group, MixedGroup)
@@ -191,13 +191,13 @@ def test_the_leave_of_the_last_consumer_protocol_member_converts_the_group_back(
 def test_the_expiration_of_the_last_consumer_protocol_member_converts_the_group_back() -> None:
     harness, _ = rolled_up()
     for _ in range(4):
-        harness.passes(3_000)
+        harness.advance(3_000)
         for member in [m for m in ("m1", "m2") if m in harness.group.members and isinstance(harness.group, MixedGroup)]:
             if (
                 harness.heartbeat(member, harness.group.current_assignments[member].epoch)
                 == ErrorCode.REBALANCE_IN_PROGRESS
             ):
-                harness.synced(member, harness.join(member).generation)
+                harness.sync_assignment(member, harness.join(member).generation)
     assert isinstance(harness.group, Group) and sorted(harness.group.members) == ["m1", "m2"]
 
 
@@ -217,7 +217,9 @@ def test_the_migration_policy_decides_which_groups_are_converted(policy: str, up
     assert isinstance(harness.group, Group) == down
     if not down:
         assert harness.heartbeat("'", 2) == ErrorCode.REBALANCE_IN_PROGRESS
-        assert harness.synced("'", harness.join("'").generation) == EVERYTHING, "they are assigned to, all the same"
+        assert harness.sync_assignment("'", harness.join("'").generation) == EVERYTHING, (
+            "they are assigned to, all the same"
+        )
 
 
 def test_groups_of_other_types_and_with_unreadable_metadata_are_not_converted() -> None:
@@ -242,7 +244,7 @@ def test_a_rejected_heartbeat_converts_nothing() -> None:
 
 def test_a_rejected_downgrade_is_completed_by_a_later_write() -> None:
     harness, generation = rolled_up()
-    harness.passes(3_000)
+    harness.advance(3_000)
     harness.log.later = []
     assert harness.beat("n1", LEAVE_GROUP_MEMBER_EPOCH) is None
     (done,) = harness.log.later
@@ -323,7 +325,7 @@ def test_a_new_classic_member_needs_a_member_id_and_a_common_protocol() -> None:
     for i in range(len(harness.group.members), harness.group_config.size_max):
         assert harness.join("", new_member_id=f"more{i}").error == 0
     assert harness.join("", new_member_id="x", require_known_member_id=True).error == ErrorCode.GROUP_MAX_SIZE_REACHED
-    harness.passes(6_000)
+    harness.advance(6_000)
     assert harness.join("m5").error == ErrorCode.UNKNOWN_MEMBER_ID, "it came too late"
 
 
@@ -332,18 +334,18 @@ def test_a_member_that_does_not_rejoin_is_removed_despite_heartbeats() -> None:
     for _ in range(4):
         harness.heartbeat("m1", generation)
         harness.beat("n1", harness.group.epoch, owned=harness.group.current_assignments["n1"].assigned)
-        harness.passes(2_500)
+        harness.advance(2_500)
     assert "m1" not in harness.group.members
 
 
 def test_grown_topics_rebalance_classic_members_too() -> None:
     harness = Harness(migration=UPGRADE)
     harness.beat("n1", 0, "a")
-    harness.synced("'", harness.join("").generation)
+    harness.sync_assignment("'", harness.join("").generation)
     harness.beat("n1", LEAVE_GROUP_MEMBER_EPOCH)
-    harness.synced("'", harness.join("'").generation)
+    harness.sync_assignment("'", harness.join("'").generation)
     assert harness.heartbeat("'", harness.group.epoch) == 0
     harness.topics.there["b"] = (B, 5)
     harness.topics.version += 1
     assert harness.heartbeat("'", harness.group.epoch) == ErrorCode.REBALANCE_IN_PROGRESS
-    assert len(harness.synced("'", harness.join("'").generation)) == 9
+    assert len(harness.sync_assignment("'", harness.join("'").generation)) == 9

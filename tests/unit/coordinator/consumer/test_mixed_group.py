@@ -196,7 +196,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         if error:
             on_response(g.Completed(error))
 
-    def received(self, client: Client, error: int) -> bool:
+    def is_accepted(self, client: Client, error: int) -> bool:
         """Whether the client may continue."""
         client.failed = bool(error)
         if error in (
@@ -221,7 +221,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         again = client.waiting is not None or client.failed
 
         def on_reply(response: Any) -> None:
-            if self.received(client, response.error) and response.epoch >= 0:
+            if self.is_accepted(client, response.error) and response.epoch >= 0:
                 client.epoch = response.epoch
                 if response.assigned is not None:
                     client.given = response.assigned
@@ -250,7 +250,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         def on_reply(response: Any) -> None:
             if response.error == ErrorCode.MEMBER_ID_REQUIRED:
                 client.member_id = response.member_id
-            elif self.received(client, response.error):
+            elif self.is_accepted(client, response.error):
                 client.member_id, client.epoch, client.to_join = response.member_id, response.generation, False
                 client.to_sync = led_by_a_client(response.members) if response.leader == response.member_id else {}
 
@@ -276,7 +276,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         shares = client.to_sync or {}
 
         def on_reply(response: Any) -> None:
-            if self.received(client, response.error):
+            if self.is_accepted(client, response.error):
                 had, client.to_sync = client.using, None
                 client.using = consumer_protocol.read_assignment(response.assignment, TOPICS)
                 client.to_join = bool(had - client.using)  # revoked partitions: joins again
@@ -289,7 +289,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             ),
         )
 
-    def steps(self, client: Client) -> None:
+    def run_next_step(self, client: Client) -> None:
         """The client's next step, without a fault."""
         if client.kind == NEW:
             client.using = client.given
@@ -301,7 +301,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         elif client.to_sync is not None:
             self.sync(client)
         else:
-            then = lambda response: self.received(client, response.error)  # noqa: E731
+            then = lambda response: self.is_accepted(client, response.error)  # noqa: E731
             self.send_request(
                 client, then, lambda token: g.Heartbeat(token, client.member_id, client.instance, client.epoch)
             )
@@ -309,7 +309,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
     # -- what members do -----------------------------------------------------------------------------------------------
     @rule(i=st.integers(0, 3))
     def goes_on(self, i: int) -> None:
-        self.steps(self.clients[i])
+        self.run_next_step(self.clients[i])
 
     @rule(i=st.integers(0, 3))
     def joins_again(self, i: int) -> None:
@@ -413,7 +413,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             while self.log.waiting:
                 self.log.replicate()
             for client in self.clients:
-                self.steps(client)
+                self.run_next_step(client)
             self.time_passes(500)
         while self.log.waiting:
             self.log.replicate()

@@ -271,7 +271,7 @@ def test_any_prefix_of_the_records_of_a_step_is_a_working_group(monkeypatch: pyt
     before = whole.log.end
     whole.beat("m2", 0, "a")
     for cut in range(before, whole.log.end):
-        part = Harness(Log(*_first(whole.log.data, cut)))
+        part = Harness(Log(*first_batches(whole.log.data, cut)))
         part.group.validate()
         part.beat("m2", 0, "a")
         kept = part.beat("m1", 1).assigned
@@ -280,7 +280,7 @@ def test_any_prefix_of_the_records_of_a_step_is_a_working_group(monkeypatch: pyt
         assert kept | rest == share(A, 0, 1, 2, 3) and not kept & rest, f"cut at {cut}"
 
 
-def _first(data: bytes, records: int) -> tuple[bytes, int]:
+def first_batches(data: bytes, records: int) -> tuple[bytes, int]:
     """With one record per batch."""
     from brokerd.wire.records import batches
 

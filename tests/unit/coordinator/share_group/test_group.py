@@ -56,7 +56,7 @@ class Scene(Harness):
             return error
         return responses[0].error or responses[0] if responses else None
 
-    def settle(self, member: str) -> ShareHeartbeatReply:
+    def join_and_heartbeat(self, member: str) -> ShareHeartbeatReply:
         """Join, and send the heartbeat after the initialization."""
         joined = self.join(member)
         found = self.share_beat(member, joined.epoch)
@@ -70,7 +70,7 @@ class Scene(Harness):
         assert isinstance(group, ShareGroup) and not error
         return group
 
-    def again(self) -> Scene:
+    def reloaded_scene(self) -> Scene:
         scene = Scene(Log(self.log.data, self.log.end))
         scene.now = self.now
         return scene
@@ -93,7 +93,7 @@ def test_a_member_gets_its_partitions_after_their_state_is_initialized() -> None
 
 def test_members_share_partitions() -> None:
     scene = Scene()
-    scene.settle("m1")
+    scene.join_and_heartbeat("m1")
     second = scene.join("m2")
     assert len(second.assigned) == 2
     first = scene.share_beat("m1", 2)
@@ -118,7 +118,7 @@ def test_a_failed_initialization_is_repeated_but_never_runs_twice_at_once() -> N
 
 def test_new_partitions_are_initialized_and_assigned() -> None:
     scene = Scene()
-    found = scene.settle("m")
+    found = scene.join_and_heartbeat("m")
     scene.topics.there["a"] = (A, 5)
     scene.topics.version += 1
     scene.share_beat("m", found.epoch)
@@ -128,7 +128,7 @@ def test_new_partitions_are_initialized_and_assigned() -> None:
 
 def test_a_new_subscription_changes_the_assignment() -> None:
     scene = Scene()
-    found = scene.settle("m")
+    found = scene.join_and_heartbeat("m")
     both = scene.share_beat("m", found.epoch, topics=frozenset({"b"}))
     assert both.assigned == frozenset()
     assert scene.share_beat("m", both.epoch).assigned == share(B, 0, 1, 2)
@@ -137,7 +137,7 @@ def test_a_new_subscription_changes_the_assignment() -> None:
 def test_epochs_are_checked() -> None:
     scene = Scene()
     assert scene.share_beat("m", 1) == ErrorCode.UNKNOWN_MEMBER_ID
-    found = scene.settle("m")
+    found = scene.join_and_heartbeat("m")
     assert scene.share_beat("other", 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert scene.share_beat("m", found.epoch + 1) == ErrorCode.FENCED_MEMBER_EPOCH
     assert scene.share_beat("m", found.epoch - 1).assigned == share(A, 0, 1, 2, 3), "the last response was lost"
@@ -155,7 +155,7 @@ def test_a_full_group_rejects_members() -> None:
 
 def test_the_partitions_of_a_member_go_to_the_others_when_it_leaves_or_its_session_ends() -> None:
     scene = Scene()
-    scene.settle("m1")
+    scene.join_and_heartbeat("m1")
     scene.join("m2")
     assert scene.share_beat("m1", -1).epoch == -1
     found = scene.share_beat("m2", scene.share_group.current_assignments["m2"].epoch)
@@ -166,7 +166,7 @@ def test_the_partitions_of_a_member_go_to_the_others_when_it_leaves_or_its_sessi
 
 def test_assignments_wait_for_the_assignment_interval() -> None:
     scene = Scene(config=ShareGroupConfig(assignment_ms=1_000, session_ms=10_000, heartbeat_ms=1_000))
-    scene.settle("m1")
+    scene.join_and_heartbeat("m1")
     first = scene.share_beat("m1", 1)
     assert first.heartbeat_ms == SOON_MS
     scene.pass_ms(1_000)
@@ -175,7 +175,7 @@ def test_assignments_wait_for_the_assignment_interval() -> None:
 
 def test_a_member_that_joins_within_the_assignment_interval_gets_its_partitions_after_it() -> None:
     scene = Scene(config=ShareGroupConfig(assignment_ms=1_000, session_ms=10_000, heartbeat_ms=1_000))
-    scene.settle("m1")
+    scene.join_and_heartbeat("m1")
     scene.pass_ms(1_000)
     first = scene.share_beat("m1", 1)
     second = scene.join("m2")
@@ -189,9 +189,9 @@ def test_a_member_that_joins_within_the_assignment_interval_gets_its_partitions_
 
 def test_a_successor_has_the_same_group() -> None:
     scene = Scene()
-    scene.settle("m1")
+    scene.join_and_heartbeat("m1")
     scene.join("m2")
-    for s in (scene, scene.again()):
+    for s in (scene, scene.reloaded_scene()):
         group = s.share_group
         assert sorted(group.members) == ["m1", "m2"]
         assert group.state_partitions.initialized == {A: ("a", frozenset(range(4)))}
@@ -203,7 +203,7 @@ def test_a_successor_has_the_same_group() -> None:
 @pytest.mark.parametrize("error", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT])
 def test_a_member_whose_record_is_not_written_is_not_in_the_group(error: ErrorCode) -> None:
     scene = Scene()
-    scene.settle("m1")
+    scene.join_and_heartbeat("m1")
     scene.log.error = error
     assert scene.join("m2") in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
     scene.log.error = 0
@@ -213,7 +213,7 @@ def test_a_member_whose_record_is_not_written_is_not_in_the_group(error: ErrorCo
 
 def test_requests_of_other_group_types_are_rejected() -> None:
     scene = Scene()
-    scene.settle("m")
+    scene.join_and_heartbeat("m")
     assert scene.classic_join() == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert scene.beat("other", 0, "a") == ErrorCode.GROUP_ID_NOT_FOUND
     commit = classic.Commit(print, "", None, -1, {("a", 0): classic.Offset(1, -1, "", 1)})
@@ -226,7 +226,7 @@ def test_requests_of_other_group_types_are_rejected() -> None:
 
 def test_offsets_are_altered_only_without_members_and_start_a_new_epoch() -> None:
     scene = Scene()
-    scene.settle("m")
+    scene.join_and_heartbeat("m")
     responses: list[Completed] = []
     scene.groups.handle("g", OffsetsAltered(responses.append, {B: ("b", frozenset({1}))}))
     assert responses[-1].error == ErrorCode.NON_EMPTY_GROUP
@@ -239,7 +239,7 @@ def test_offsets_are_altered_only_without_members_and_start_a_new_epoch() -> Non
 
 def test_deleted_state_is_initialized_again_for_the_next_member() -> None:
     scene = Scene()
-    found = scene.settle("m")
+    found = scene.join_and_heartbeat("m")
     responses: list[Completed] = []
     scene.groups.handle("g", StateDeleted(responses.append, frozenset({A})))
     assert responses[0].error == 0 and not scene.share_group.state_partitions.initialized
@@ -250,7 +250,7 @@ def test_deleted_state_is_initialized_again_for_the_next_member() -> None:
 
 def test_the_end_of_the_leadership_answers_waiting_members() -> None:
     scene = Scene()
-    scene.settle("m1")
+    scene.join_and_heartbeat("m1")
     scene.log.later = []
     responses: list[ShareHeartbeatReply] = []
     scene.groups.handle("g", ShareHeartbeat(responses.append, "m2", 0, "c", "/h", None, frozenset({"a"})))

@@ -17,7 +17,7 @@ from tests.unit.coordinator.topics import A, share
 MEMBER = ShareMemberMetadata(None, "c", "/h", frozenset({"a"}))
 
 
-def filled() -> PersistedShareGroup:
+def group_with_one_member() -> PersistedShareGroup:
     group = PersistedShareGroup("g")
     group.begin(5)
     group.change(ShareRecordKey.GROUP, "", (3, 9))
@@ -31,14 +31,14 @@ def filled() -> PersistedShareGroup:
 
 
 def test_changes_are_rolled_back() -> None:
-    group = filled()
+    group = group_with_one_member()
     group.roll_back()
     assert (group.epoch, group.members, group.targets, group.current_assignments) == (0, {}, {}, {})
     assert group.state_partitions == StatePartitions() and group.changes == []
 
 
 def test_a_value_that_does_not_change_is_no_change() -> None:
-    group = filled()
+    group = group_with_one_member()
     group.begin(6)
     group.change(ShareRecordKey.TARGET_EPOCH, "", 3)
     group.change(ShareRecordKey.MEMBER, "m", MEMBER)
@@ -46,7 +46,7 @@ def test_a_value_that_does_not_change_is_no_change() -> None:
 
 
 def test_tombstones_leave_nothing() -> None:
-    group = filled()
+    group = group_with_one_member()
     for change in group.tombstones():
         group.apply(change, 7)
     assert (group.epoch, group.target_epoch, group.members, group.targets) == (0, 0, {}, {})
@@ -54,7 +54,7 @@ def test_tombstones_leave_nothing() -> None:
 
 
 def test_assignments_of_removed_members_are_purged() -> None:
-    group = filled()
+    group = group_with_one_member()
     group.apply(ShareGroupChange(ShareRecordKey.CURRENT_ASSIGNMENT, "gone", ShareMemberAssignment(1, 0, share(A, 1))))
     group.apply(ShareGroupChange(ShareRecordKey.TARGET_ASSIGNMENT, "gone", share(A, 1)))
     group.purge()

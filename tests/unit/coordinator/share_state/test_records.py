@@ -20,14 +20,14 @@ def bytes_of(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
-def test_keys() -> None:
+def test_bytes_of_keys() -> None:
     rest = "0001 67 00112233445566778899aabbccddeeff 00000003"
     assert formats.key(ShareStateKind.SNAPSHOT, KEY) == bytes_of("0000" + rest)
     assert formats.key(ShareStateKind.UPDATE, KEY) == bytes_of("0001" + rest)
     assert formats.read_key(bytes_of("0001" + rest)) == (ShareStateKind.UPDATE, KEY)
 
 
-def test_a_snapshot() -> None:
+def test_bytes_of_a_snapshot() -> None:
     data = bytes_of(
         "0000 00000007 00000005 00000002 000000000000000a 00000000000003e8 00000000000007d0 03"
         "000000000000000a 000000000000000b 00 0002 00"
@@ -38,7 +38,7 @@ def test_a_snapshot() -> None:
     assert formats.read_snapshot(data) == STATE
 
 
-def test_an_update() -> None:
+def test_bytes_of_an_update() -> None:
     data = bytes_of("0000 00000007 00000002 ffffffffffffffff 02 000000000000000a 000000000000000b 02 0002 00 00")
     assert formats.update(7, UPDATE) == data
     assert formats.read_update(data) == (7, UPDATE)

@@ -48,7 +48,7 @@ class TransactionHarness:
                     assert formats.read_value(formats.value(effect.record)) == replace(
                         effect.record,
                         last_epoch=-1,
-                        **({} if kept(effect.record) else {"version": 0, "next_producer_id": -1}),
+                        **({} if is_stored_completely(effect.record) else {"version": 0, "next_producer_id": -1}),
                     )
                     if self.hold_writes:
                         self.held.append(effect)
@@ -61,23 +61,23 @@ class TransactionHarness:
         self.held.clear()
 
     def init(self, producer_id: int = -1, epoch: int = -1, new_id: int = PID) -> TransactionResponse:
-        return self._sure(self.deliver(core.Init("p", 10_000, new_id, producer_id, epoch)))
+        return self._not_none(self.deliver(core.Init("p", 10_000, new_id, producer_id, epoch)))
 
     def add(self, epoch: int, *places: core.TopicIndex, version: int = 0) -> int:
-        return self._sure(self.deliver(core.Add("p", PID, epoch, frozenset(places or (P0,)), version))).error
+        return self._not_none(self.deliver(core.Add("p", PID, epoch, frozenset(places or (P0,)), version))).error
 
     def end(self, epoch: int, commit: bool = True, version: int = 0, producer_id: int = PID) -> TransactionResponse:
-        return self._sure(self.deliver(core.End("p", producer_id, epoch, commit, 99, version)))
+        return self._not_none(self.deliver(core.End("p", producer_id, epoch, commit, 99, version)))
 
-    def written(self) -> None:
+    def deliver_markers_written(self) -> None:
         self.deliver(core.MarkersWritten(self.markers[-1].epoch))
 
     @staticmethod
-    def _sure(response: TransactionResponse | None) -> TransactionResponse:
+    def _not_none(response: TransactionResponse | None) -> TransactionResponse:
         assert response is not None
         return response
 
 
-def kept(record: TransactionMetadata) -> bool:
+def is_stored_completely(record: TransactionMetadata) -> bool:
     """Whether the record is stored completely: version 0 of the value has no fields for the second kind."""
     return record.version >= 2 or record.previous_producer_id >= 0

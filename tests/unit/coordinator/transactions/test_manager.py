@@ -23,9 +23,9 @@ class Scene:
             *ports, lambda: self.now, id_expiration_ms=IDLE_MS_MAX, timeout_check_ms=1 << 40
         )
         self.transactions.on_election(0, 7, self.now)
-        self.later(0)
+        self.advance(0)
 
-    def later(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         for _ in range(3):
             self.transactions.tick(self.now)
@@ -37,7 +37,7 @@ class Scene:
         return responses
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         return self.transactions.find_existing("id")[0] is not None
 
 
@@ -45,22 +45,22 @@ def test_a_transactional_id_expires_when_its_tombstone_is_in_the_log() -> None:
     scene = Scene()
     scene.begin()
     scene.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-    scene.later(IDLE_MS_MAX + 60_000)
-    assert scene.known, "the log has rejected it"
+    scene.advance(IDLE_MS_MAX + 60_000)
+    assert scene.is_known, "the log has rejected it"
     scene.log.error, scene.log.later = 0, []
-    scene.later(60_000)
-    assert scene.known
+    scene.advance(60_000)
+    assert scene.is_known
     scene.log.later.pop()(0)
-    assert not scene.known
+    assert not scene.is_known
 
 
 def test_a_transactional_id_used_during_its_expiration_stays() -> None:
     scene = Scene()
     scene.begin()
     scene.log.later = []
-    scene.later(IDLE_MS_MAX + 60_000)
+    scene.advance(IDLE_MS_MAX + 60_000)
     responses = scene.begin()
     tombstone, record = scene.log.later
     tombstone(0)
     record(0)
-    assert scene.known and len(responses) == 1
+    assert scene.is_known and len(responses) == 1

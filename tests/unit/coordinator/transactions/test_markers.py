@@ -62,7 +62,7 @@ class Scene:
     def under_way(self) -> list[tuple[int, list[int]]]:
         return [(b, [x.producer_id for x in body.markers]) for b, body, _ in self.requested]
 
-    def later(self) -> None:
+    def advance(self) -> None:
         self.now += RETRY_MS
         self.markers.tick()
 
@@ -95,14 +95,14 @@ def test_a_failed_marker_request_is_retried_at_the_current_leader() -> None:
     scene.respond(1, {A0: 6})
     assert scene.under_way() == [], "after a pause"
     scene.leaders[A0] = 2
-    scene.later()
+    scene.advance()
     assert scene.under_way() == [(2, [7])]
     scene.respond(2, None)
     scene.leaders[A0] = -1
-    scene.later()
+    scene.advance()
     assert scene.under_way() == [] and scene.done == []
     scene.leaders[A0] = 3
-    scene.later()
+    scene.advance()
     scene.respond(3, {})
     assert scene.done == [7]
 
@@ -121,7 +121,7 @@ def test_a_fenced_coordinator_stops_sending_markers() -> None:
         scene = Scene()
         batch = scene.send(7, A0, B0)
         scene.respond(1, {A0: error})
-        scene.later()
+        scene.advance()
         assert batch.closed and scene.under_way() == [] and scene.done == []
 
 
@@ -130,5 +130,5 @@ def test_a_former_coordinator_sends_no_markers() -> None:
     batch = scene.send(7, A0)
     scene.respond(1, {A0: 6})
     batch.closed = True
-    scene.later()
+    scene.advance()
     assert scene.under_way() == [] and scene.done == []

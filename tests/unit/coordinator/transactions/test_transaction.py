@@ -65,7 +65,7 @@ def test_a_complete_transaction(commit: bool) -> None:
     assert harness.end(0, commit).error == harness.add(0) == harness.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
     assert harness.t.verify(PID, 0, [P0]) == {P0: ErrorCode.CONCURRENT_TRANSACTIONS}
     assert harness.end(0, not commit).error == ErrorCode.INVALID_TXN_STATE
-    harness.written()
+    harness.deliver_markers_written()
     assert harness.t.state is (
         TransactionMachineState.COMPLETE_COMMIT if commit else TransactionMachineState.COMPLETE_ABORT
     )
@@ -109,7 +109,7 @@ def test_a_new_producer_aborts_the_open_transaction_with_a_fencing_epoch() -> No
     assert harness.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
     assert harness.markers == [SendMarkers(PID, 1, False, frozenset({P0}), 0)]
     assert harness.end(0).error == ErrorCode.PRODUCER_FENCED
-    harness.written()
+    harness.deliver_markers_written()
     assert harness.init() == TransactionResponse(0, PID, 2)
 
 
@@ -145,7 +145,7 @@ def test_a_prepared_transaction_is_completed_by_a_new_coordinator() -> None:
     assert harness.markers == [SendMarkers(PID, 3, True, frozenset({P0}), 0)], "once at a time"
     harness.deliver(core.MarkersWritten(2))
     assert harness.t.state is TransactionMachineState.PREPARE_COMMIT, "markers of another decision"
-    harness.written()
+    harness.deliver_markers_written()
     assert harness.t.state is TransactionMachineState.COMPLETE_COMMIT
 
 
@@ -168,13 +168,13 @@ def test_an_unwritten_completion_is_repeated() -> None:
     harness.add(0)
     harness.end(0)
     harness.hold_writes = True
-    harness.written()
+    harness.deliver_markers_written()
     harness.deliver(core.TransactionPersistFailed(harness.held[0].number, 15))
     harness.held.clear()
     harness.hold_writes = False
     harness.deliver(core.TransactionTick())
     assert len(harness.markers) == 2
-    harness.written()
+    harness.deliver_markers_written()
     assert harness.t.state is TransactionMachineState.COMPLETE_COMMIT
 
 
@@ -187,7 +187,7 @@ def test_every_transaction_end_bumps_the_epoch() -> None:
         assert harness.end(epoch, version=2) == TransactionResponse(0, PID, epoch + 1)
         assert harness.markers[-1].epoch == epoch + 1 and harness.markers[-1].version == 2
         assert harness.end(epoch, version=2).error == ErrorCode.CONCURRENT_TRANSACTIONS
-        harness.written()
+        harness.deliver_markers_written()
         assert harness.end(epoch, version=2) == TransactionResponse(0, PID, epoch + 1), "a repetition"
 
 
@@ -197,7 +197,7 @@ def test_r15_a_late_end_request_does_not_end_the_next_transaction() -> None:
     harness.init()
     harness.add(0, version=2)
     harness.end(0, version=2)
-    harness.written()
+    harness.deliver_markers_written()
     harness.add(1, version=2)
     for commit in (True, False):
         assert harness.end(0, commit, version=2).error == ErrorCode.PRODUCER_FENCED
@@ -209,7 +209,7 @@ def test_an_empty_transaction_may_be_aborted_and_not_committed() -> None:
     harness.init()
     assert harness.end(0, True, version=2).error == ErrorCode.INVALID_TXN_STATE
     assert harness.end(0, False, version=2) == TransactionResponse(0, PID, 1)
-    harness.written()
+    harness.deliver_markers_written()
     assert harness.end(1, False, version=2) == TransactionResponse(0, PID, 2)
 
 
@@ -219,7 +219,7 @@ def test_exhausted_epochs_lead_to_a_new_producer_id_at_the_end() -> None:
     assert harness.end(EPOCH_MAX - 1, version=2) == TransactionResponse(0, 99, 0)
     assert harness.markers[-1].epoch == EPOCH_MAX
     assert harness.end(EPOCH_MAX - 1, version=2).error == ErrorCode.CONCURRENT_TRANSACTIONS
-    harness.written()
+    harness.deliver_markers_written()
     assert (harness.t.record.producer_id, harness.t.record.epoch) == (99, 0)
     assert harness.end(EPOCH_MAX - 1, version=2) == TransactionResponse(0, 99, 0), "a repetition"
 

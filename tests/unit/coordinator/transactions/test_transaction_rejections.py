@@ -24,7 +24,7 @@ OTHER_PID, NEXT_PID = 5, 99
 UNUSED = (TransactionMachineState.DEAD, TransactionMachineState.PREPARE_EPOCH_FENCE)
 
 
-def ongoing(*places: core.TopicIndex, version: int = 0) -> TransactionHarness:
+def ongoing_transaction(*places: core.TopicIndex, version: int = 0) -> TransactionHarness:
     harness = TransactionHarness()
     harness.init()
     assert harness.add(0, *(places or (P0,)), version=version) == 0
@@ -59,10 +59,10 @@ def test_an_older_epoch_and_another_producer_are_rejected_as_such_during_a_write
 
 
 def test_an_end_in_version_2_needs_the_producer_id_and_an_epoch_of_version_2() -> None:
-    harness = ongoing(version=2)
+    harness = ongoing_transaction(version=2)
     assert harness.end(0, version=2, producer_id=OTHER_PID).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     harness.end(0, version=2)
-    harness.written()
+    harness.deliver_markers_written()
     assert harness.end(0, version=2, producer_id=OTHER_PID).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     before = in_state(TransactionMachineState.COMPLETE_COMMIT)
     assert before.end(0, version=2).error == ErrorCode.PRODUCER_FENCED, "version 0 does not raise the epoch at the end"
@@ -96,7 +96,7 @@ def test_states_that_only_other_coordinators_write_accept_no_new_transaction(sta
 
 # -- partitions of a transaction -----------------------------------------------------------------------------------------
 def test_partitions_are_collected_and_the_time_out_starts_with_the_first() -> None:
-    harness = ongoing(P0)
+    harness = ongoing_transaction(P0)
     harness.now = Now(3_000, 60_000)
     assert harness.add(0, P1) == 0
     assert (harness.t.record.partitions, harness.t.record.started_wall_ms) == ({P0, P1}, 50_000)
@@ -106,7 +106,7 @@ def test_partitions_are_collected_and_the_time_out_starts_with_the_first() -> No
 
 
 def test_a_partition_that_is_in_the_transaction_already_is_not_written_again() -> None:
-    harness = ongoing(P0, P1)
+    harness = ongoing_transaction(P0, P1)
     for places in ({P0}, {P0, P1}):
         effects = harness.t.handle(core.Add("p", PID, 0, frozenset(places)), harness.now)
         assert not [e for e in effects if isinstance(e, Persist)]
@@ -126,7 +126,7 @@ def test_partitions_of_a_complete_transaction_are_not_those_of_the_next(state: T
 
 
 def test_a_partition_of_the_transaction_can_be_written_while_another_is_added() -> None:
-    harness = ongoing(P0)
+    harness = ongoing_transaction(P0)
     harness.hold_writes = True
     harness.deliver(core.Add("p", PID, 0, frozenset({P1})))
     assert harness.t.verify(PID, 0, [P0, P1]) == {P0: ErrorCode.NONE, P1: ErrorCode.INVALID_TXN_STATE}
@@ -135,7 +135,7 @@ def test_a_partition_of_the_transaction_can_be_written_while_another_is_added() 
 # -- EndTxn of version 2 ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("commit", [True, False])
 def test_an_end_in_version_2_keeps_decision_partitions_and_start(commit: bool) -> None:
-    harness = ongoing(P0, P1, version=2)
+    harness = ongoing_transaction(P0, P1, version=2)
     harness.now = Now(3_000, 60_000)
     harness.end(0, commit, version=2)
     sent = harness.markers[-1]
@@ -146,7 +146,7 @@ def test_only_the_lost_response_of_the_last_end_is_repeated_for_the_previous_pro
     harness = TransactionHarness(TransactionMetadata(PID, EPOCH_MAX - 1))
     harness.add(EPOCH_MAX - 1, version=2)
     harness.end(EPOCH_MAX - 1, version=2)
-    harness.written()
+    harness.deliver_markers_written()
     for producer_id, epoch in ((OTHER_PID, EPOCH_MAX - 1), (PID, EPOCH_MAX - 2), (PID, EPOCH_MAX)):
         other = harness.end(epoch, version=2, producer_id=producer_id)
         assert other.error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -155,7 +155,7 @@ def test_only_the_lost_response_of_the_last_end_is_repeated_for_the_previous_pro
     assert late.error == ErrorCode.INVALID_PRODUCER_ID_MAPPING, "it would end the next transaction"
     assert harness.t.state is TransactionMachineState.ONGOING
     harness.end(0, version=2, producer_id=NEXT_PID)
-    harness.written()
+    harness.deliver_markers_written()
     assert harness.t.record.epoch == 1
     assert harness.end(EPOCH_MAX - 1, version=2).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
@@ -170,7 +170,7 @@ def test_a_transaction_of_version_0_is_no_repetition_for_the_previous_producer_i
 
 # -- results of writes that come late -----------------------------------------------------------------------------------------
 def test_only_the_result_of_the_record_that_is_being_written_counts() -> None:
-    harness = ongoing()
+    harness = ongoing_transaction()
     harness.hold_writes = True
     harness.deliver(core.End("p", PID, 0, True))
     number = harness.held[0].number
@@ -183,31 +183,31 @@ def test_only_the_result_of_the_record_that_is_being_written_counts() -> None:
 
 
 def test_markers_complete_only_a_prepared_transaction_and_only_once() -> None:
-    harness = ongoing()
+    harness = ongoing_transaction()
     harness.deliver(core.MarkersWritten(0))
     assert harness.t.state is TransactionMachineState.ONGOING, "nothing was decided"
     harness.end(0)
     harness.hold_writes = True
-    harness.written()
-    harness.written()
+    harness.deliver_markers_written()
+    harness.deliver_markers_written()
     assert len(harness.held) == 1
 
 
 def test_the_completion_of_a_transaction_sends_no_response() -> None:
-    harness = ongoing()
+    harness = ongoing_transaction()
     harness.end(0)
     harness.hold_writes = True
-    harness.written()
+    harness.deliver_markers_written()
     assert harness.t.handle(core.TransactionPersisted(harness.held.pop().number), harness.now) == []
-    harness = ongoing()
+    harness = ongoing_transaction()
     harness.end(0)
     harness.hold_writes = True
-    harness.written()
+    harness.deliver_markers_written()
     assert harness.t.handle(core.TransactionPersistFailed(harness.held[0].number, 15), harness.now) == []
 
 
 def test_a_time_out_waits_for_the_record_that_is_being_written() -> None:
-    harness = ongoing()
+    harness = ongoing_transaction()
     harness.hold_writes = True
     harness.deliver(core.End("p", PID, 0, True))
     harness.now = Now(20_000, 50_000)
@@ -218,7 +218,7 @@ def test_a_time_out_waits_for_the_record_that_is_being_written() -> None:
 
 
 def test_a_coordinator_that_moves_answers_the_request_that_waits_and_no_other() -> None:
-    harness = ongoing()
+    harness = ongoing_transaction()
     assert harness.t.unload() == []
     harness.hold_writes = True
     harness.deliver(core.End("p", PID, 0, True))

@@ -16,7 +16,7 @@ from pipeline.jobs.forecast import ForecastJob, accuracy
 from pipeline.lake.forecasts import StoredForecast, forecasts_table, read_forecasts
 from tests.unit.controlplane.history_rows import record
 from tests.unit.controlplane.world import World
-from tests.unit.pipeline.metrics_database import copied
+from tests.unit.pipeline.metrics_database import copy_tables
 from weir_common.lake_catalog import LakeSettings
 from weir_common.spark_runs import RunDescription
 
@@ -43,7 +43,7 @@ def database(tmp_path: Path, now: datetime) -> str:
     record(HistoryRecorder(), {at: metrics[at] for at in sorted(metrics)})
     for block in {i // 1000 for i in HistorySeries.objects.values_list("id", flat=True)}:
         maintain_block(block, end)
-    return copied(tmp_path / "db.sqlite3", {1: 200 * GB})
+    return copy_tables(tmp_path / "db.sqlite3", {1: 200 * GB})
 
 
 def run_of(folder: Path, name: str, database: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pipeline.jobs import history as module
 from pipeline.jobs.base import RunContext
 from pipeline.jobs.history import History, HistoryCopy
 from tests.unit.controlplane.history_rows import record
-from tests.unit.pipeline.metrics_database import copied
+from tests.unit.pipeline.metrics_database import copy_tables
 from weir_common.lake import CHANGES, METRICS_NAMESPACE, POINTS
 from weir_common.lake_catalog import LakeSettings
 from weir_common.spark_runs import RunDescription
@@ -47,7 +47,7 @@ def database(tmp_path: Path) -> str:
             actor="ann", verb="topic.create", object_kind="topic", object_name=f"t{n}", outcome=Outcome.CONFIRMED
         )
         ClusterEvent.objects.create(at=DAY, kind="broker_down", subject="1", text=f"event {n}")
-    path = copied(tmp_path / "db.sqlite3")
+    path = copy_tables(tmp_path / "db.sqlite3")
     with sqlite3.connect(path) as file:
         file.execute("UPDATE controlplane_change SET at = ?", [DAY.replace(tzinfo=None).isoformat(" ")])
     file.close()
@@ -66,13 +66,13 @@ def is_complete(folder: Path) -> None:
     assert len(changes) == 6 and set(changes.values()) == {1}
 
 
-def killed(folder: Path, database: str, victim: int) -> bool:
+def kill_copy_at_step(folder: Path, database: str, victim: int) -> bool:
     """Run the copy in a forked process that kills itself at its step `victim`. True if it was killed."""
     child = os.fork()
     if child == 0:
         left = victim
 
-        def step(_: str) -> None:
+        def count_down_and_kill(_: str) -> None:
             nonlocal left
             left -= 1
             if left == 0:
@@ -81,7 +81,7 @@ def killed(folder: Path, database: str, victim: int) -> bool:
         code = 1
         try:
             for _ in HistoryCopy(
-                LakeSettings.of_folder(folder), HistoryRows(database), "run-1", lambda: NOW, step
+                LakeSettings.of_folder(folder), HistoryRows(database), "run-1", lambda: NOW, count_down_and_kill
             ).steps():
                 pass
             code = 0
@@ -98,9 +98,9 @@ def test_each_row_is_copied_once_after_kills_at_every_step(
     monkeypatch.setattr(module, "SERIES_PER_FILE", 2)
     folder, kills = tmp_path / "lake", 0
     for victim in (1, 2, 3, 1, 2, 3, 2, 3, 1, 2, 3):
-        kills += killed(folder, database, victim)
+        kills += kill_copy_at_step(folder, database, victim)
     assert kills >= 7
-    assert not killed(folder, database, 1_000)
+    assert not kill_copy_at_step(folder, database, 1_000)
     is_complete(folder)
 
 
@@ -145,9 +145,9 @@ def test_a_day_that_is_not_final_waits(database: str, tmp_path: Path) -> None:
 def test_of_two_runs_at_the_same_time_one_commits(database: str, tmp_path: Path) -> None:
     lake = LakeSettings.of_folder(tmp_path / "lake")
 
-    def overtaken(step: str) -> None:
+    def run_second_copy(step: str) -> None:
         if step == "written":
             list(HistoryCopy(lake, HistoryRows(database), "run-2", lambda: NOW).steps())
 
-    list(HistoryCopy(lake, HistoryRows(database), "run-1", lambda: NOW, overtaken).steps())
+    list(HistoryCopy(lake, HistoryRows(database), "run-1", lambda: NOW, run_second_copy).steps())
     is_complete(tmp_path / "lake")

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.jobs.base import RunContext
 from pipeline.jobs.replay import ReplayToTopic
-from tests.unit.pipeline.lake.records import archive_of, put, record
+from tests.unit.pipeline.lake.records import archive_of, record, write_and_commit
 from weir_common.spark_runs import RunDescription
 
 JOB = ReplayToTopic("t", ["u"], "", "", "", "", True)
@@ -16,10 +16,10 @@ JOB = ReplayToTopic("t", ["u"], "", "", "", "", True)
 
 def test_the_ends_of_the_first_start_are_kept(tmp_path: Path) -> None:
     archive = archive_of(tmp_path / "lake")
-    put(archive, [record(0)])
+    write_and_commit(archive, [record(0)])
     context = RunContext(tmp_path, RunDescription("run-1", "replay", {}, "x:1", str(tmp_path / "lake")))
     first = JOB._replay(context)
-    put(archive, [record(1)])
+    write_and_commit(archive, [record(1)])
     assert JOB._replay(context) == first and first.ends == {0: 1}
 
 

@@ -39,12 +39,12 @@ def archive_of(folder: Path, value_format: ValueFormat = ValueFormat.RAW, **more
     return archive
 
 
-def written(archive: LakeArchive, records: Sequence[dict[str, Any]]) -> list[WrittenFile]:
+def write_files(archive: LakeArchive, records: Sequence[dict[str, Any]]) -> list[WrittenFile]:
     batch = pa.RecordBatch.from_pylist(list(records), schema=schemas.ARROW_RECORD_WITH_HEADERS)
     return [WrittenFile.of_row(row) for out in archive.writer()(iter([batch])) for row in out.to_pylist()]
 
 
-def put(archive: LakeArchive, records: Sequence[dict[str, Any]], *ranges: Range) -> int:
+def write_and_commit(archive: LakeArchive, records: Sequence[dict[str, Any]], *ranges: Range) -> int:
     """Write and commit records; the ranges are those of the records if none are given."""
     partitions = {(r["topic"], r["partition"]) for r in records}
     planned = list(ranges) or [
@@ -52,7 +52,7 @@ def put(archive: LakeArchive, records: Sequence[dict[str, Any]], *ranges: Range)
         for t, p in sorted(partitions)
         if (o := [r["offset"] for r in records if (r["topic"], r["partition"]) == (t, p)])
     ]
-    return archive.commit(planned, written(archive, records))
+    return archive.commit(planned, write_files(archive, records))
 
 
 def offsets(archive: LakeArchive, name: str = "t") -> list[tuple[int, int]]:

@@ -10,15 +10,15 @@ from pyiceberg.table import Table
 
 from pipeline.lake import duckdb_files
 from pipeline.lake.duckdb_files import FilesUnreadable, create_view, dataset, quote, sql_list
-from tests.unit.pipeline.lake.records import archive_of, put, record
+from tests.unit.pipeline.lake.records import archive_of, record, write_and_commit
 from weir_common.lake import ValueFormat
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     archive = archive_of(tmp_path / "lake", ValueFormat.JSON)
-    put(archive, [record(0, b'{"n": 1}')])
-    put(archive, [record(1, b'{"n": 2, "s": "x"}', day=1)])
+    write_and_commit(archive, [record(0, b'{"n": 1}')])
+    write_and_commit(archive, [record(1, b'{"n": 2, "s": "x"}', day=1)])
     return archive.lake.open().load_table(("topics", "t"))
 
 

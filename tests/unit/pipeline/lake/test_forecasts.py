@@ -22,13 +22,13 @@ class DriverEnded(Exception):
 
 @pytest.mark.parametrize("victim", ["written", "prepared", "committed"])
 def test_a_run_that_ends_at_a_step_is_stored_once_by_its_restart(tmp_path: Path, victim: str) -> None:
-    def step(name: str) -> None:
+    def on_step(name: str) -> None:
         if name == victim:
             raise DriverEnded
 
     table = forecasts_table(LakeSettings.of_folder(tmp_path).open())
     with pytest.raises(DriverEnded):
-        store(table, [DISK], "run-1", step)
+        store(table, [DISK], "run-1", on_step)
     again = forecasts_table(LakeSettings.of_folder(tmp_path).open())
     assert store(again, [DISK], "run-1") is (victim != "committed")
     assert read_forecasts(again.refresh(), AT) == [DISK] and read_forecasts(again, AT + timedelta(seconds=1)) == []

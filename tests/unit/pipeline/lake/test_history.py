@@ -50,11 +50,11 @@ def test_a_commit_is_repeated_after_a_conflict(table: Any, monkeypatch: pytest.M
     monkeypatch.setattr(history, "RETRY_SECONDS", 0)
     conflicts = iter([True, False])
 
-    def step(name: str) -> None:
+    def on_step(name: str) -> None:
         if name == "prepared" and next(conflicts):
             raise CommitFailedException("conflict")
 
-    assert history.commit(table, None, "2026-03-02", [], "run-1", step)
+    assert history.commit(table, None, "2026-03-02", [], "run-1", on_step)
 
 
 def test_commits_that_always_conflict_fail(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,11 +60,11 @@ def test_only_files_with_the_subjects_and_the_days_are_opened(
 ) -> None:
     opened: list[str] = []
 
-    def noted(_: HistoryRequest, __: Table, paths: list[str]) -> list[HistoryPoint]:
+    def record_paths(_: HistoryRequest, __: Table, paths: list[str]) -> list[HistoryPoint]:
         opened.extend(paths)
         return []
 
-    monkeypatch.setattr(history_query, "points_of", noted)
+    monkeypatch.setattr(history_query, "points_of", record_paths)
     query_history(request(LAG), lake)
     assert len(opened) == 1, "the table has four files"
 

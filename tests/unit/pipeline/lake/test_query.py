@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.lake import duckdb_files
 from pipeline.lake.query import run
-from tests.unit.pipeline.lake.records import archive_of, put, record
+from tests.unit.pipeline.lake.records import archive_of, record, write_and_commit
 from weir_common.lake import ValueFormat
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_queries import LakeQuery, QueryError, QueryResult
@@ -16,8 +16,8 @@ from weir_common.lake_queries import LakeQuery, QueryError, QueryResult
 def lake(tmp_path_factory: pytest.TempPathFactory) -> LakeSettings:
     folder = tmp_path_factory.mktemp("lake")
     archive = archive_of(folder, ValueFormat.JSON, topics=["a.b", "empty"])
-    put(archive, [record(0, b'{"n": 1}', topic="a.b"), record(1, b'{"n": 2, "s": "x"}', topic="a.b")])
-    put(archive, [record(2, b'{"n": 3, "t": true}', topic="a.b", day=1)])
+    write_and_commit(archive, [record(0, b'{"n": 1}', topic="a.b"), record(1, b'{"n": 2, "s": "x"}', topic="a.b")])
+    write_and_commit(archive, [record(2, b'{"n": 3, "t": true}', topic="a.b", day=1)])
     return archive.lake
 
 

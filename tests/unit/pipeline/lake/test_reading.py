@@ -12,13 +12,13 @@ from pipeline.lake import reading
 from pipeline.lake.conditions import equal, every
 from pipeline.lake.reading import PositionReader, in_order
 from pipeline.lake.tables import topic_table
-from tests.unit.pipeline.lake.records import archive_of, put, record
+from tests.unit.pipeline.lake.records import archive_of, record, write_and_commit
 
 
 def test_rows_come_in_the_order_of_offsets_window_by_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "WINDOW_OFFSETS", 4)
     archive = archive_of(tmp_path)
-    put(archive, [record(n, day=n % 2) for n in range(10)])
+    write_and_commit(archive, [record(n, day=n % 2) for n in range(10)])
     table = topic_table(archive.lake.open(), "t")
     parts = [p["offset"].to_pylist() for p in in_order(table, 0, 1, 9, every(), ("offset",))]
     assert parts == [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -28,7 +28,7 @@ def test_rows_come_in_the_order_of_offsets_window_by_window(tmp_path: Path, monk
 
 def test_positions_of_all_files(tmp_path: Path) -> None:
     archive = archive_of(tmp_path)
-    put(archive, [record(0), record(1, day=1), record(0, partition=1)])
+    write_and_commit(archive, [record(0), record(1, day=1), record(0, partition=1)])
     table = topic_table(archive.lake.open(), "t")
     files = pa.RecordBatch.from_pydict({"file": [pickle.dumps(t.file) for t in table.scan().plan_files()]})
     reader = PositionReader(archive.lake, ("topics", "t"))

@@ -45,7 +45,7 @@ class Registry:
         raise SchemaUnavailable("unknown")
 
 
-def framed(schema_id: int, payload: bytes) -> bytes:
+def frame_payload(schema_id: int, payload: bytes) -> bytes:
     return b"\0" + struct.pack(">I", schema_id) + payload
 
 
@@ -55,13 +55,13 @@ def avro(schema: object, value: object) -> bytes:
     return out.getvalue()
 
 
-def registered() -> Decoder:
+def registry_decoder() -> Decoder:
     return Decoder(ValueFormat.REGISTRY, Registry())
 
 
 def test_an_avro_value_and_its_columns() -> None:
-    decoder = registered()
-    found = decoder.decode(framed(1, avro(AVRO, {"id": 7, "name": "x"})))
+    decoder = registry_decoder()
+    found = decoder.decode(frame_payload(1, avro(AVRO, {"id": 7, "name": "x"})))
     assert found is not None and found.value == {"id": 7, "name": "x"} and found.schema_id == 1
     assert [(f.name, str(f.field_type)) for f in decoder.type_of(found).fields] == [("id", "long"), ("name", "string")]
 
@@ -70,8 +70,8 @@ def test_a_protobuf_value_and_its_columns() -> None:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(protobuf_file())
     message = message_factory.GetMessageClass(pool.FindMessageTypeByName("x.M"))(id=5, tags=["a"])
-    decoder = registered()
-    found = decoder.decode(framed(2, b"\0" + message.SerializeToString()))
+    decoder = registry_decoder()
+    found = decoder.decode(frame_payload(2, b"\0" + message.SerializeToString()))
     assert found is not None and found.value == {"id": "5", "tags": ["a"]}
     assert [(f.name, str(f.field_type)) for f in decoder.type_of(found).fields] == [
         ("id", "long"),
@@ -80,10 +80,10 @@ def test_a_protobuf_value_and_its_columns() -> None:
 
 
 def test_a_json_value_with_a_schema_and_a_single_avro_value() -> None:
-    decoder = registered()
-    found = decoder.decode(framed(3, b'{"a": 1}'))
+    decoder = registry_decoder()
+    found = decoder.decode(frame_payload(3, b'{"a": 1}'))
     assert found is not None and found.value == {"a": 1}
-    single = decoder.decode(framed(4, avro("string", "x")))
+    single = decoder.decode(frame_payload(4, avro("string", "x")))
     assert single is not None and single.value == {"value": "x"}
     assert str(decoder.type_of(single).fields[0].field_type) == "string"
 
@@ -93,11 +93,13 @@ def test_a_json_value_with_a_schema_and_a_single_avro_value() -> None:
     [
         (ValueFormat.JSON, b"{", DeadLetterReason.NOT_JSON),
         (ValueFormat.REGISTRY, b"{}", DeadLetterReason.NO_SCHEMA_ID),
-        (ValueFormat.REGISTRY, framed(9, b"x"), DeadLetterReason.UNKNOWN_SCHEMA),
-        (ValueFormat.REGISTRY, framed(1, b"\x02\x08"), DeadLetterReason.DOES_NOT_MATCH_SCHEMA),
+        (ValueFormat.REGISTRY, frame_payload(9, b"x"), DeadLetterReason.UNKNOWN_SCHEMA),
+        (ValueFormat.REGISTRY, frame_payload(1, b"\x02\x08"), DeadLetterReason.DOES_NOT_MATCH_SCHEMA),
     ],
 )
-def test_reasons(value_format: ValueFormat, data: bytes, reason: DeadLetterReason) -> None:
+def test_a_value_that_does_not_fit_has_its_reason(
+    value_format: ValueFormat, data: bytes, reason: DeadLetterReason
+) -> None:
     with pytest.raises(DoesNotFitTable) as error:
         Decoder(value_format, Registry()).decode(data)
     assert error.value.reason is reason
@@ -105,11 +107,11 @@ def test_reasons(value_format: ValueFormat, data: bytes, reason: DeadLetterReaso
 
 def test_a_registry_that_does_not_respond_is_an_error_of_the_run() -> None:
     with pytest.raises(RegistryUnreachable):
-        registered().decode(framed(5, b"x"))
+        registry_decoder().decode(frame_payload(5, b"x"))
 
 
 def test_null_values_and_raw_topics_have_no_columns() -> None:
-    assert registered().decode(None) is None
+    assert registry_decoder().decode(None) is None
     assert Decoder(ValueFormat.RAW, None).decode(b"x") is None
 
 

@@ -18,7 +18,7 @@ from controlplane.management.commands import demo as command
 from tests.unit.controlplane.management.commands.local_cluster import run
 
 
-def replayed(folder: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, *arguments: str) -> dict[str, Any]:
+def run_replay(folder: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, *arguments: str) -> dict[str, Any]:
     """The arguments of the replay, and whether a signal stopped it."""
     handlers: dict[int, Callable[[], None]] = {}
     seen: dict[str, Any] = {}
@@ -37,7 +37,7 @@ def replayed(folder: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, *argu
 
 def test_the_replay_repeats_until_a_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     (tmp_path / "local-cluster.json").write_text(json.dumps({"brokers": 5}))
-    seen = replayed(tmp_path, monkeypatch, settings)
+    seen = run_replay(tmp_path, monkeypatch, settings)
     assert seen == {"speed": 2000, "folder": tmp_path / "demo", "brokers": 5, "loop": True, "stopped": True}
     assert (tmp_path / "demo").is_dir()
 
@@ -45,5 +45,5 @@ def test_the_replay_repeats_until_a_signal(tmp_path: Path, monkeypatch: pytest.M
 def test_once_and_a_speed_of_at_least_one_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    seen = replayed(tmp_path, monkeypatch, settings, "--once", "--speed=0")
+    seen = run_replay(tmp_path, monkeypatch, settings, "--once", "--speed=0")
     assert (seen["loop"], seen["speed"], seen["brokers"]) == (False, 1, BROKERS_DEFAULT)

@@ -33,7 +33,7 @@ def reset(*arguments: str) -> str:
     return run("reset", "--group", "g", *arguments)
 
 
-def after() -> dict[int, int | None]:
+def previewed_offsets() -> dict[int, int | None]:
     """New offsets of the latest preview."""
     return {p.partition: p.after and p.after.offset for p in OffsetReset.objects.latest("id").rows}
 
@@ -58,7 +58,7 @@ def test_a_reset_without_execute_is_a_preview(group: GroupWorld) -> None:
     assert run("list", "--group", "g").count("applied") == 2 and "no offset resets" in run("list", "--group", "x")
 
 
-def test_the_targets(group: GroupWorld, tmp_path: Path) -> None:
+def test_each_target_of_a_reset(group: GroupWorld, tmp_path: Path) -> None:
     group.offsets["source"] = {("orders", 1): CommittedOffset(33)}
     file = tmp_path / "offsets.csv"
     file.write_text("orders,1,44\n")
@@ -75,7 +75,7 @@ def test_the_targets(group: GroupWorld, tmp_path: Path) -> None:
         (("--delete", "--topic", "orders"), {0: None, 1: None}),
     ):
         reset(*arguments)
-        assert after() == expected, arguments
+        assert previewed_offsets() == expected, arguments
 
 
 def test_output_for_programs(group: GroupWorld, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_output_for_programs(group: GroupWorld, tmp_path: Path) -> None:
     file = tmp_path / "offsets.csv"
     file.write_text(listed)
     reset("--from-file", str(file))
-    assert after() == {0: 45, 1: 95}
+    assert previewed_offsets() == {0: 45, 1: 95}
 
 
 def test_a_rejection_exits_with_1_and_a_partial_failure_with_2(group: GroupWorld) -> None:

@@ -12,22 +12,22 @@ from tests.unit.controlplane.management.commands.local_cluster import run, write
 
 
 @pytest.fixture
-def stopped(tmp_path: Path) -> Path:
+def stopped_cluster_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "stopped"
     folder.mkdir()
     return folder
 
 
-def test_without_a_running_supervisor_nothing_is_requested(tmp_path: Path, stopped: Path) -> None:
+def test_without_a_running_supervisor_nothing_is_requested(tmp_path: Path, stopped_cluster_folder: Path) -> None:
     with pytest.raises(CommandError, match="No local cluster is running"):
         run("process", "stop", "broker-1", f"--data-dir={tmp_path}")
     write_state(tmp_path, supervised=False, broker_1="stopped")
     with pytest.raises(CommandError, match="No local cluster is running"):
         run("process", "stop", "broker-1", f"--data-dir={tmp_path}")
-    assert list(stopped.iterdir()) == []
+    assert list(stopped_cluster_folder.iterdir()) == []
 
 
-def test_an_unknown_process_is_rejected_with_the_known_ones(tmp_path: Path, stopped: Path) -> None:
+def test_an_unknown_process_is_rejected_with_the_known_ones(tmp_path: Path, stopped_cluster_folder: Path) -> None:
     write_state(tmp_path, broker_1="running", zookeeper="running")
     with pytest.raises(CommandError, match=r"no process 'broker-9'; the processes are broker-1, zookeeper"):
         run("process", "stop", "broker-9", f"--data-dir={tmp_path}")
@@ -35,22 +35,22 @@ def test_an_unknown_process_is_rejected_with_the_known_ones(tmp_path: Path, stop
 
 @pytest.mark.parametrize("verb", ["stop", "kill"])
 def test_a_stopped_process_is_marked_so_that_the_supervisor_does_not_restart_it(
-    tmp_path: Path, stopped: Path, verb: str
+    tmp_path: Path, stopped_cluster_folder: Path, verb: str
 ) -> None:
     write_state(tmp_path, broker_1="stopped")
     assert run("process", verb, "broker-1", f"--data-dir={tmp_path}") == "broker-1 stopped\n"
-    assert (stopped / "broker-1").exists()
+    assert (stopped_cluster_folder / "broker-1").exists()
 
 
-def test_a_started_process_loses_its_mark(tmp_path: Path, stopped: Path) -> None:
-    (stopped / "broker-1").touch()
+def test_a_started_process_loses_its_mark(tmp_path: Path, stopped_cluster_folder: Path) -> None:
+    (stopped_cluster_folder / "broker-1").touch()
     write_state(tmp_path, broker_1="running")
     assert run("process", "start", "broker-1", f"--data-dir={tmp_path}").startswith("broker-1 running (pid ")
-    assert not (stopped / "broker-1").exists()
+    assert not (stopped_cluster_folder / "broker-1").exists()
 
 
 def test_a_process_that_does_not_reach_its_state_is_an_error(
-    tmp_path: Path, stopped: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stopped_cluster_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "WAIT_SECONDS_MAX", 0)
     write_state(tmp_path, broker_1="stopped")

@@ -41,10 +41,10 @@ def test_verify_checks_the_backup_and_connects_to_nothing(tmp_path: Path, monkey
 
 
 def test_a_damaged_backup_is_an_error_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def damaged(source: Path) -> None:
+    def raise_bad_backup(source: Path) -> None:
         raise backups.BadBackup("the checksum of metadata differs")
 
-    monkeypatch.setattr(backups, "read_backup", damaged)
+    monkeypatch.setattr(backups, "read_backup", raise_bad_backup)
     with pytest.raises(CommandError, match="checksum of metadata differs"):
         run("restore", f"--from={tmp_path}", "--verify")
 

@@ -29,11 +29,11 @@ def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     metalog.write_log(zk, image())
 
     @contextmanager
-    def connected(_: object) -> Iterator[BlockingStore]:
+    def connect_to_store(_: object) -> Iterator[BlockingStore]:
         yield zk
 
     monkeypatch.setattr(upgrade_metadata, "zookeeper_store", lambda *_: store)
-    monkeypatch.setattr(upgrade_metadata, "connected", connected)
+    monkeypatch.setattr(upgrade_metadata, "connected", connect_to_store)
     return store
 
 

@@ -48,9 +48,9 @@ def test_without_a_user_no_node_is_changed(calls: list[tuple[Any, ...]], monkeyp
 def test_a_rejection_of_zookeeper_is_an_error_of_the_command(
     calls: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def rejected(*_: Any, **__: Any) -> int:
+    def raise_permission_error(*_: Any, **__: Any) -> int:
         raise PermissionError("not the owner of /brokers")
 
-    monkeypatch.setattr(zookeeper_acls, "hand_over", rejected)
+    monkeypatch.setattr(zookeeper_acls, "hand_over", raise_permission_error)
     with pytest.raises(CommandError, match="not the owner of /brokers"):
         run("zookeeper_acls", "open", "--zookeeper=zk:2181")

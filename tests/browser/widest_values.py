@@ -1,7 +1,8 @@
 """Replaces the values in the tables of an open page by the widest ones that the same cells can have.
 
-That a page fits a window says little about another moment: states, estimates and progress change. The states of a column become those of its kind with the longest
-labels. Numbers, sizes, durations, addresses and names become long ones. Links keep their texts, unless they may wrap. Does not contain: the rows (tests/browser/served.py)."""
+That a page fits a window says little about another moment: states, estimates and progress change. The states of a column become those of its kind with the
+longest labels. Numbers, sizes, durations, addresses and names become long ones. Links keep their texts, unless they may wrap. Does not contain: the
+rows (tests/browser/seeded_server.py)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ TOPIC_STATES = (
 
 
 @functools.cache
-def kinds(language: str) -> list[list[str]]:
+def state_labels(language: str) -> list[list[str]]:
     """The labels of the states of each kind of object, in a language."""
     for module in pkgutil.walk_packages(controlplane.__path__, "controlplane."):
         if not module.name.startswith(("controlplane.management", "controlplane.migrations")):
@@ -86,4 +87,4 @@ def hidden_by_widest_values(page: Page, language: str) -> list[int]:
     """Pixels that each table is wider than its frame with the widest values. One script does both, so that no live update comes between them."""
     with translation.override(language):
         reasons = wait_text(SEPARATOR.join(f"{reason} (1,000)" for reason in REASONS))
-    return list(page.evaluate(FILL, [kinds(language), NAME, reasons]))
+    return list(page.evaluate(FILL, [state_labels(language), NAME, reasons]))

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import BrowserSession
-from tests.browser.test_walk import until
+from tests.browser.test_operator_tasks import wait_until
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 
@@ -50,7 +50,7 @@ def session(chromium: Browser, devcluster: DevCluster) -> Iterator[BrowserSessio
     assert not session.errors, session.errors
 
 
-def placed(devcluster: DevCluster) -> dict[tuple[str, int], list[int]]:
+def replicas_by_partition(devcluster: DevCluster) -> dict[tuple[str, int], list[int]]:
     """Replicas of every partition of every topic, as a Kafka client sees them."""
     topics = devcluster.admin.list_topics(timeout=20).topics
     return {(name, i): list(p.replicas) for name, t in topics.items() for i, p in t.partitions.items()}
@@ -85,7 +85,7 @@ def in_sync(devcluster: DevCluster) -> bool:
 def test_a_broker_is_drained_by_mouse_until_it_is_proven_empty(session: BrowserSession, devcluster: DevCluster) -> None:
     page = session.page
     wait_for(lambda: in_sync(devcluster), "a healthy cluster", 60)
-    assert any(4 in replicas for replicas in placed(devcluster).values())
+    assert any(4 in replicas for replicas in replicas_by_partition(devcluster).values())
     page.goto("/brokers/")
     page.click("#list a.name >> nth=3")
     page.wait_for_url("**/brokers/4/")
@@ -99,11 +99,13 @@ def test_a_broker_is_drained_by_mouse_until_it_is_proven_empty(session: BrowserS
     page.wait_for_url("**/moves/*/")
     session.live()
     session.shot("verbs-03-drain-running")
-    until(session, "document.querySelector('[data-f=state]').innerText.includes('done')", "the end of the drain", 120)
-    assert not any(4 in replicas for replicas in placed(devcluster).values())
+    wait_until(
+        session, "document.querySelector('[data-f=state]').innerText.includes('done')", "the end of the drain", 120
+    )
+    assert not any(4 in replicas for replicas in replicas_by_partition(devcluster).values())
     page.goto("/brokers/4/")
     session.live()
-    until(
+    wait_until(
         session,
         "document.querySelector('#drain').innerText.includes('Empty:')",
         "the broker to be reported as empty",
@@ -112,7 +114,7 @@ def test_a_broker_is_drained_by_mouse_until_it_is_proven_empty(session: BrowserS
     wait_for(lambda: not partition_dirs(devcluster, 4), "the last partition directory to be deleted")
     session.shot("verbs-04-drained")
     devcluster.topic("joining", partitions=6, replication_factor=3)
-    assert not any(4 in replicas for replicas in placed(devcluster).values()), (
+    assert not any(4 in replicas for replicas in replicas_by_partition(devcluster).values()), (
         "a new topic has no replica on a cordoned broker"
     )
     page.click("text=Uncordon and restore leadership")
@@ -127,18 +129,18 @@ def test_a_broker_is_drained_by_mouse_until_it_is_proven_empty(session: BrowserS
 def test_a_whole_move_without_a_mouse(session: BrowserSession, devcluster: DevCluster) -> None:
     page = session.page
     wait_for(lambda: in_sync(devcluster), "a healthy cluster", 60)
-    before = placed(devcluster)[TOPIC, 0]
+    before = replicas_by_partition(devcluster)[TOPIC, 0]
     wanted = [4, before[0]]
     keys(session, "g", "m")
     page.wait_for_url("**/moves/")
     keys(session, "n")
     page.wait_for_url("**/moves/new/**")
-    until(session, "document.activeElement && document.activeElement.name === 'topic'", "the field to be ready")
+    wait_until(session, "document.activeElement && document.activeElement.name === 'topic'", "the field to be ready")
     page.keyboard.type(TOPIC)
     keys(session, "Enter")
     page.wait_for_selector("#p0")
     session.shot("verbs-06-keyboard-choose")
-    until(
+    wait_until(
         session,
         "document.activeElement === document.body || document.activeElement.id === 'main'",
         "the page to have the keys",
@@ -148,7 +150,7 @@ def test_a_whole_move_without_a_mouse(session: BrowserSession, devcluster: DevCl
     tab_to(session, "#choice button.primary")
     keys(session, "Enter")
     page.wait_for_selector("input[name=r0]")
-    until(session, "document.activeElement && document.activeElement.name === 'r0'", "the first field to be ready")
+    wait_until(session, "document.activeElement && document.activeElement.name === 'r0'", "the first field to be ready")
     keys(session, "Control+a")
     page.keyboard.type(",".join(map(str, wanted)))
     keys(session, "Enter")
@@ -160,15 +162,15 @@ def test_a_whole_move_without_a_mouse(session: BrowserSession, devcluster: DevCl
     keys(session, "Enter")
     page.wait_for_url("**/moves/*/")
     session.live()
-    until(session, "document.querySelector('[data-f=state]').innerText.includes('done')", "the move's end", 90)
+    wait_until(session, "document.querySelector('[data-f=state]').innerText.includes('done')", "the move's end", 90)
     session.shot("verbs-08-keyboard-done")
-    assert placed(devcluster)[TOPIC, 0] == wanted
+    assert replicas_by_partition(devcluster)[TOPIC, 0] == wanted
 
 
 def test_a_broker_is_restarted_by_keyboard_as_a_new_process(session: BrowserSession, devcluster: DevCluster) -> None:
     page = session.page
     wait_for(lambda: in_sync(devcluster), "a healthy cluster", 60)
-    alone = [i for (t, i), replicas in placed(devcluster).items() if t == TOPIC and len(replicas) < 2]
+    alone = [i for (t, i), replicas in replicas_by_partition(devcluster).items() if t == TOPIC and len(replicas) < 2]
     assert not alone, "every partition has another replica"
     pids = devcluster.pids()
     keys(session, "g", "b")
@@ -188,7 +190,7 @@ def test_a_broker_is_restarted_by_keyboard_as_a_new_process(session: BrowserSess
         lambda: (r := devcluster.get("restarts")["rows"][0]) and r["finished_at"] and r, "the end of the restart", 120
     )
     assert row["state"] == "done" and row["brokers"] == [2], row
-    until(
+    wait_until(
         session, "document.querySelector('#restart-page .head').innerText.includes('done')", "the page to show it", 30
     )
     session.shot("verbs-11-restarted")
@@ -201,7 +203,7 @@ def test_a_corrupt_replica_is_found_shown_and_re_replicated(session: BrowserSess
     page = session.page
     wait_for(lambda: in_sync(devcluster), "a healthy cluster", 60)
     leader = devcluster.leaders(TOPIC)[1]
-    follower = next(b for b in placed(devcluster)[TOPIC, 1] if b != leader)
+    follower = next(b for b in replicas_by_partition(devcluster)[TOPIC, 1] if b != leader)
     segments = sorted((Path(devcluster.folder) / f"broker-{follower}" / "data" / f"{TOPIC}-1").glob("*.log"))
     assert len(segments) > 2, "closed segments exist"
     with segments[0].open("r+b") as file:
@@ -239,7 +241,7 @@ def test_a_rebalance_proposal_opens_the_review_of_a_move(session: BrowserSession
     session.shot("verbs-15-rebalance-review")
 
 
-def moved(devcluster: DevCluster, scope: dict[str, object]) -> None:
+def run_move(devcluster: DevCluster, scope: dict[str, object]) -> None:
     """Run a move of this scope to its end over REST."""
     made = devcluster.post("moves", {"scope": scope, "start": True, "comment": "verbs"})
     done = wait_for(
@@ -250,12 +252,12 @@ def moved(devcluster: DevCluster, scope: dict[str, object]) -> None:
 
 def test_a_broker_is_filled_and_a_replication_factor_changed_by_rest(devcluster: DevCluster) -> None:
     wait_for(lambda: in_sync(devcluster), "a healthy cluster", 60)
-    moved(devcluster, {"kind": "replication_factor", "topic": TOPIC, "replication_factor": 3})
-    assert {len(r) for (t, _), r in placed(devcluster).items() if t == TOPIC} == {3}
-    moved(devcluster, {"kind": "replication_factor", "topic": TOPIC, "replication_factor": 2})
-    assert {len(r) for (t, _), r in placed(devcluster).items() if t == TOPIC} == {2}
-    before = sum(4 in r for r in placed(devcluster).values())
-    moved(devcluster, {"kind": "fill", "broker": 4})
-    after = {b: sum(b in r for r in placed(devcluster).values()) for b in (1, 2, 3, 4)}
+    run_move(devcluster, {"kind": "replication_factor", "topic": TOPIC, "replication_factor": 3})
+    assert {len(r) for (t, _), r in replicas_by_partition(devcluster).items() if t == TOPIC} == {3}
+    run_move(devcluster, {"kind": "replication_factor", "topic": TOPIC, "replication_factor": 2})
+    assert {len(r) for (t, _), r in replicas_by_partition(devcluster).items() if t == TOPIC} == {2}
+    before = sum(4 in r for r in replicas_by_partition(devcluster).values())
+    run_move(devcluster, {"kind": "fill", "broker": 4})
+    after = {b: sum(b in r for r in replicas_by_partition(devcluster).values()) for b in (1, 2, 3, 4)}
     assert after[4] > before and after[4] >= sum(after.values()) // 4 - 1, after
     assert len(partition_dirs(devcluster, 4)) == after[4]

@@ -35,7 +35,7 @@ class SubmittedJob:
     def post(self, action: str) -> None:
         self._cluster.post(f"spark-jobs/{self.id}/{action}", {"comment": "test"})
 
-    def until(self, condition: Any, what: str, seconds: float = WAIT_S) -> Any:
+    def wait_until(self, condition: Any, what: str, seconds: float = WAIT_S) -> Any:
         """Wait for a condition; the error has the row of the run and the end of its log."""
         try:
             return wait_for(condition, what, seconds)
@@ -51,7 +51,7 @@ class SubmittedJob:
     def lake(self) -> LakeSettings:
         return LakeSettings.of_folder(self._cluster.folder / "lake")
 
-    def committed(self, topic: str) -> int:
+    def committed_rows(self, topic: str) -> int:
         """Rows of the topic's table and of its dead letters."""
         return self._rows(topic) + self._rows(dead_letters_of(topic))
 

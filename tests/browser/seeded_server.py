@@ -1,4 +1,4 @@
-"""The web application on seeded rows, without a cluster: `python -m tests.browser.served PORT [--night]`.
+"""The web application on seeded rows, without a cluster: `python -m tests.browser.seeded_server PORT [--night]`.
 
 With --night the rows are those of a cluster with every kind of problem (`sample_alerts.every_kind`). It seeds the database of $WEIR_DATA_DIR, serves, and publishes each line of its standard input ({"kind", "data"}) on the live feed. Kind "age": the
 data is that many seconds old from then on. Kind "zookeeper_away": the cluster monitor runs without ZooKeeper. Kind "ask_other_clusters": one round of requests to the other consoles."""
@@ -48,7 +48,7 @@ def prepare(*, night: bool = False) -> None:
         moves_in_every_state()
         tiered_topic(made["world"])
         truncations(made["world"])
-        sample_alerts.resolved(made["world"])
+        sample_alerts.create_resolved_alerts(made["world"])
         sample_alerts.ended_by_a_threshold()
         long_names()
         responses.install(made["world"])
@@ -79,7 +79,7 @@ def dead_letters(world: World) -> None:
     from controlplane.clients import record_range
     from controlplane.domain.dead_letters import ResendTarget
     from controlplane.services import dead_letters as services
-    from tests.unit.controlplane.dead_letter_responses import letter, patch_responses, permitted
+    from tests.unit.controlplane.dead_letter_responses import letter, patch_responses, user_with_permissions
 
     patch, read_delayed = pytest.MonkeyPatch(), record_range.read_range
     found = patch_responses(patch, world, "invoices")
@@ -90,7 +90,11 @@ def dead_letters(world: World) -> None:
     patch.setattr(record_range, "read_range", read_range)
     found.letters[1] += [letter(n, "mail", f"address of customer {n} bounced") for n in range(1, 9)]
     services.send(
-        permitted(USER), "invoices", [(0, 1), (1, 3)], target=ResendTarget.RETRY, comment="mail server is back"
+        user_with_permissions(USER),
+        "invoices",
+        [(0, 1), (1, 3)],
+        target=ResendTarget.RETRY,
+        comment="mail server is back",
     )
 
 
@@ -142,13 +146,15 @@ def lake() -> None:
 
     from django.conf import settings
 
-    from tests.unit.pipeline.lake.records import archive_of, put, record
+    from tests.unit.pipeline.lake.records import archive_of, record, write_and_commit
     from weir_common.lake import ValueFormat
 
     folder = Path(settings.WEIR.lake_dir)
     folder.mkdir(parents=True, exist_ok=True)
     orders = [record(n, b'{"id": %d, "amount": %d}' % (n, 100 * n), topic="orders", day=n % 2) for n in range(40)]
-    put(archive_of(folder, ValueFormat.JSON, topics=["orders"]), [*orders, record(40, b"{", topic="orders")])
+    write_and_commit(
+        archive_of(folder, ValueFormat.JSON, topics=["orders"]), [*orders, record(40, b"{", topic="orders")]
+    )
 
 
 def health_and_past() -> None:

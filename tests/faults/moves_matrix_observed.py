@@ -51,12 +51,12 @@ class ObservedStates:
         rows = ((t, p) for t in self.topics for p in self.devcluster.partitions(t))
         return sum(p["size_bytes"] or 0 for t, p in rows if (t, p["index"]) in keys)
 
-    def apart(self) -> dict[Key, int]:
+    def history_end_offsets(self) -> dict[Key, int]:
         """{partition: end offset of the history} of partitions whose old records are on history replicas."""
         rows = ((t, p) for t in self.topics for p in self.devcluster.partitions(t))
         return {(t, p["index"]): p["archive_start"] for t, p in rows if p["archive_start"] is not None}
 
-    def ways(self, topic: str, source: int, target: int) -> int:
+    def movable_partition_count(self, topic: str, source: int, target: int) -> int:
         """Number of partitions of this topic that can move from source to target."""
         return sum(t == topic and source in r and target not in r for (t, _), (r, _) in self.placements().items())
 
@@ -76,7 +76,7 @@ class ObservedStates:
         m = wait_for(lambda: self.move(move_id), "the console", 60)
         return m["state"], m["parts_ended"], m["bytes_done"], m["finished_at"], self.states(move_id)
 
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Every process is back, every replica in sync, and the console reports so from current samples."""
         o = self.unless_down(lambda: self.devcluster.get("overview"))
         return bool(
@@ -89,11 +89,11 @@ class ObservedStates:
         requested += [ConfigResource(ConfigResource.Type.BROKER, str(b)) for b in range(1, self.brokers + 1)]
         left = []
         for resource in requested:
-            configs = wait_for(lambda r=resource: self._described(r), f"the configs of {resource.name}", 90)  # type: ignore[misc]
+            configs = wait_for(lambda r=resource: self._describe_config(r), f"the configs of {resource.name}", 90)  # type: ignore[misc]
             left += [f"{resource.name} {n}" for n in THROTTLES if n in configs and not configs[n].is_default]
         return left
 
-    def _described(self, resource: ConfigResource) -> Any:
+    def _describe_config(self, resource: ConfigResource) -> Any:
         """None without a response: a client reconnects to a killed broker only after some seconds."""
         try:
             # librdkafka drops a broker that metadata did not name while it was down (docs/clients.md).
@@ -113,7 +113,7 @@ class ObservedStates:
         rows = read_state(self.devcluster.folder)["processes"]
         return {row["name"]: row["pid"] for row in rows if row["pid"] is not None}
 
-    def back(self, name: str, pid: int) -> bool:
+    def is_replaced(self, name: str, pid: int) -> bool:
         """Whether another process has replaced the killed one: a broker is registered, the web responds, ZooKeeper serves."""
         if self.pids().get(name) in (None, pid):
             return False

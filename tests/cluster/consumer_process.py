@@ -1,4 +1,4 @@
-"""A consumer in its own process, so that a test can kill it: `python -m tests.cluster.consuming BOOTSTRAP GROUP TOPIC SETTINGS`.
+"""A consumer in its own process, so that a test can kill it: `python -m tests.cluster.consumer_process BOOTSTRAP GROUP TOPIC SETTINGS`.
 
 It writes each event as a line of JSON to standard output at once: partitions assigned and revoked, records read, and offsets whose commit the
 broker has confirmed. Times are of the system's monotonic clock, which all processes share.

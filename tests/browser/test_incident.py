@@ -103,7 +103,7 @@ def alerts(devcluster: DevCluster) -> set[str]:
 
 
 @contextmanager
-def explained(devcluster: DevCluster, move: int) -> Iterator[None]:
+def explain_failure(devcluster: DevCluster, move: int) -> Iterator[None]:
     """Adds to a failure what an engineer would look at: the alerts, the move with its partitions, the brokers, and the bytes in the log directories."""
     try:
         yield
@@ -198,7 +198,7 @@ def test_a_full_disk_a_wrong_move_and_a_slow_consumer_are_ended_within_five_minu
     click('#move-acts a:has-text("Roll back (2)")')
     page.fill("#id_comment", "broker 2 has no space")
     click("main button.primary")
-    with explained(devcluster, move):
+    with explain_failure(devcluster, move):
         wait_for(lambda: devcluster.get(f"moves/{move}")["state"] == "rolled_back", "the end of the roll-back", 240)
         wait_for(lambda: "disk_low" not in alerts(devcluster), "free space on broker 2", 240)
     found_disk_s = time.monotonic() - began

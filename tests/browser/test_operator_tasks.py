@@ -42,11 +42,11 @@ def mark(session: BrowserSession) -> None:
     session.page.evaluate("window.weirMark = 1")
 
 
-def unchanged(session: BrowserSession) -> bool:
+def is_unchanged(session: BrowserSession) -> bool:
     return bool(session.page.evaluate("window.weirMark === 1"))
 
 
-def until(session: BrowserSession, condition: str, what: str, seconds: float = PATIENCE_SECONDS) -> None:
+def wait_until(session: BrowserSession, condition: str, what: str, seconds: float = PATIENCE_SECONDS) -> None:
     """Poll a condition in the page. (Waiting inside the page needs eval, which the content security policy forbids.)"""
     deadline = time.monotonic() + seconds
     while not session.page.evaluate(condition):
@@ -76,7 +76,7 @@ def watch(session: BrowserSession, cell: str) -> None:
     )
 
 
-def seen(session: BrowserSession) -> list[int]:
+def seen_updates(session: BrowserSession) -> list[int]:
     return list(session.page.evaluate("window.weirSeen"))
 
 
@@ -117,7 +117,7 @@ def offsets(session: BrowserSession) -> list[int]:
     return [int(t.replace(",", "")) for t in cells]
 
 
-def evenings(session: BrowserSession) -> list[int]:
+def evening_numbers(session: BrowserSession) -> list[int]:
     """The call of `write` that produced each record on the page."""
     return [json.loads(t)["evening"] for t in session.page.locator("#list summary").all_inner_texts()]
 
@@ -132,14 +132,16 @@ def create_by_form(session: BrowserSession) -> None:
     session.shot("walk-01-new-topic")
     page.click("main button.primary")
     page.wait_for_url(f"**/topics/{TOPIC}/")
-    until(
+    wait_until(
         session,
         f"document.querySelectorAll('[data-subject^=\"partition:{TOPIC}:\"] [data-f=leader] i.b').length === 3",
         "leaders",
     )
     # The page was loaded before the controller had applied the change: state and note change in place.
-    until(session, "document.querySelector('#topic-state').innerText.trim() === 'active'", "the topic to be active")
-    until(
+    wait_until(
+        session, "document.querySelector('#topic-state').innerText.trim() === 'active'", "the topic to be active"
+    )
+    wait_until(
         session,
         "document.querySelector('#waiting').innerText.trim() === ''",
         "the note about the controller to be removed",
@@ -167,18 +169,18 @@ def lag_rises_and_falls(session: BrowserSession, devcluster: DevCluster) -> int:
     wait_for(lambda: devcluster.call("GET", f"groups/{GROUP}")[0] == 200, "the group to be seen")
     wait_for(lambda: time.time() > between, "a second to pass")
     page.goto(f"/groups/{GROUP}/")
-    until(session, f"{LAG} === 0", "a group that has read all")
+    wait_until(session, f"{LAG} === 0", "a group that has read all")
     mark(session)
     watch(session, LAG_CELL)
     write(devcluster, 20_000, evening=2)
-    until(session, f"{LAG} === 20000", "the lag to rise")
+    wait_until(session, f"{LAG} === 20000", "the lag to rise")
     session.shot("walk-03-lag-high")
     read(reader, 8_000)
-    until(session, f"{LAG} <= 12000", "the lag to fall a part of the way")
+    wait_until(session, f"{LAG} <= 12000", "the lag to fall a part of the way")
     read(reader, 12_000)
-    until(session, f"{LAG} === 0", "the lag to fall")
-    assert unchanged(session), "the page was reloaded"
-    lags = seen(session)
+    wait_until(session, f"{LAG} === 0", "the lag to fall")
+    assert is_unchanged(session), "the page was reloaded"
+    lags = seen_updates(session)
     assert lags[0] == 0 and max(lags) == 20_000 and lags[-1] == 0 and any(0 < v < 20_000 for v in lags), lags
     session.shot("walk-04-lag-low")
     reader.close()
@@ -197,10 +199,10 @@ def lose_a_broker_and_get_it_back(session: BrowserSession, devcluster: DevCluste
     wait_for(lambda: all_have(3), "the full ISR on the page")
     devcluster.manage("process", "kill", "broker-2")  # SIGKILL without a restart
     wait_for(lambda: all_have(2), "broker 2 to leave every ISR on the page")
-    assert all("2" not in in_sync(session, p) for p in range(3)) and unchanged(session)
+    assert all("2" not in in_sync(session, p) for p in range(3)) and is_unchanged(session)
     session.shot("walk-05-isr-shrunk")
     page.goto("/")
-    until(session, "!document.querySelector('.health').innerText.includes('healthy')", "the health line to change")
+    wait_until(session, "!document.querySelector('.health').innerText.includes('healthy')", "the health line to change")
     session.shot("walk-06-overview-broker-dead")
     page.goto("/brokers/2/")
     session.live()
@@ -209,7 +211,7 @@ def lose_a_broker_and_get_it_back(session: BrowserSession, devcluster: DevCluste
     mark(session)
     devcluster.manage("process", "start", "broker-2")
     wait_for(lambda: all_have(3), "broker 2 back in every ISR on the page")
-    assert unchanged(session)
+    assert is_unchanged(session)
     session.shot("walk-07-isr-grown")
 
 
@@ -250,20 +252,20 @@ def move_to_its_end(session: BrowserSession, devcluster: DevCluster) -> None:
     page.wait_for_url("**/moves/*/")
     mark(session)
     watch(session, "[data-f=percent]")
-    until(session, "window.weirSeen.some((v) => v > 0)", "progress")
+    wait_until(session, "window.weirSeen.some((v) => v > 0)", "progress")
     # Progress per broker and produce latency change in place.
-    until(
+    wait_until(
         session,
         "/^[0-9]+ of/.test(document.querySelector('#move-brokers td.num:not(.zero)').innerText)",
         "brokers' shares",
     )
-    until(session, f"{RECEIVED} > 0", "bytes received by a broker")
+    wait_until(session, f"{RECEIVED} > 0", "bytes received by a broker")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while page.inner_text("[data-f=p99]") == "–" and time.monotonic() < deadline:
         write(devcluster, 300, 3)  # the latency is sampled every three seconds, at unknown times
         page.wait_for_timeout(100)
     assert float(page.inner_text("[data-f=p99]").replace(",", "")) > 0
-    assert unchanged(session)
+    assert is_unchanged(session)
     session.shot("walk-10-move-running")
     # Raise the throttle with the button that shows its current value.
     page.click("text=Throttle (now 50.0 kB/s)")
@@ -273,12 +275,14 @@ def move_to_its_end(session: BrowserSession, devcluster: DevCluster) -> None:
     expect(page.locator(".toast")).to_contain_text("50.0 MB/s per broker", timeout=60_000)
     mark(session)
     watch(session, "[data-f=percent]")
-    until(session, "document.querySelector('[data-f=move_status]').innerText.includes('done')", "the move's end")
-    assert unchanged(session), "the page was reloaded"
-    percents = seen(session)
+    wait_until(session, "document.querySelector('[data-f=move_status]').innerText.includes('done')", "the move's end")
+    assert is_unchanged(session), "the page was reloaded"
+    percents = seen_updates(session)
     assert percents == sorted(percents) and any(0 < v < 100 for v in percents) and percents[-1] == 100, percents
     assert page.inner_text("[data-f=eta]") == "–"
-    until(session, f"{PROGRESS}.every((t) => t.split(' of ')[0] === t.split(' of ')[1])", "all brokers to be complete")
+    wait_until(
+        session, f"{PROGRESS}.every((t) => t.split(' of ')[0] === t.split(' of ')[1])", "all brokers to be complete"
+    )
     session.shot("walk-11-move-done")
     assert {p["index"]: p["replicas"] for p in devcluster.partitions(MOVED)} == wanted
 
@@ -300,31 +304,31 @@ def read_records(session: BrowserSession, devcluster: DevCluster, between: int) 
     page.fill("#id_limit", "5")
     page.click("main button.primary")
     page.wait_for_url("**start=offset**")
-    until(session, "document.querySelectorAll('#list summary').length === 5", "five records")
+    wait_until(session, "document.querySelectorAll('#list summary').length === 5", "five records")
     assert offsets(session) == [7, 8, 9, 10, 11]
     session.shot("walk-12-messages-offset")
     page.select_option("#id_start", "timestamp")
     page.fill("#id_time", datetime.fromtimestamp(between, UTC).strftime("%Y-%m-%dT%H:%M:%S"))
     page.click("main button.primary")
     page.wait_for_url("**start=timestamp**")
-    until(session, "document.querySelector('#list td').innerText !== '7'", "the records of that time")
+    wait_until(session, "document.querySelector('#list td').innerText !== '7'", "the records of that time")
     first = offsets(session)[0]
-    assert evenings(session) == [2] * 5
+    assert evening_numbers(session) == [2] * 5
     session.shot("walk-12-messages-time")
     page.goto(f"/messages/?topic={TOPIC}&partitions=0&start=offset&offset={first - 1}&limit=2")
-    assert evenings(session) == [1, 2], "the first record at or after the timestamp"
+    assert evening_numbers(session) == [1, 2], "the first record at or after the timestamp"
     # All partitions, with a filter, in two parts.
     total = sum(p["end_offset"] for p in devcluster.partitions(TOPIC))
     page.goto(f"/messages/?topic={TOPIC}&start=earliest&limit=30&json=%24.evening+%3D%3D+2")
-    assert evenings(session) == [2] * 30
+    assert evening_numbers(session) == [2] * 30
     page.click("#progress [rel=next]")
-    until(session, "document.querySelectorAll('#list summary').length === 60", "the second part")
-    assert evenings(session) == [2] * 60
+    wait_until(session, "document.querySelectorAll('#list summary').length === 60", "the second part")
+    assert evening_numbers(session) == [2] * 60
     places = [(r.nth(1).inner_text(), r.nth(0).inner_text()) for r in rows_of(session)]
     assert len(set(places)) == 60 and {p for p, _ in places} == {"0", "1", "2"}
     session.shot("walk-12-messages-all")
     page.goto(f"/messages/?topic={TOPIC}&start=earliest&value_contains=nothing-has-this")
-    until(
+    wait_until(
         session,
         "document.querySelector('#progress b').innerText === 'Complete'"
         " || (document.querySelector('#progress [rel=next]:not(.htmx-request)')?.click(), false)",
@@ -367,15 +371,15 @@ def test_a_page_warns_about_stale_data_when_the_web_process_is_down(
     session.live()
     devcluster.manage("process", "stop", "web")
     try:
-        until(
+        wait_until(
             session, "!document.querySelector('#live').classList.contains('on')", "the page to show that it is not live"
         )
-        until(session, "!document.querySelector('#stale').hidden", "the banner")
+        wait_until(session, "!document.querySelector('#stale').hidden", "the banner")
         text = session.page.inner_text("#stale")
         assert "The console does not respond" in text and "old" in text, text
         session.shot("walk-14-not-live")
     finally:
         devcluster.manage("process", "start", "web")
-    until(session, "document.querySelector('#live').classList.contains('on')", "the page to reconnect")
-    until(session, "document.querySelector('#stale').hidden", "the banner to be removed")
+    wait_until(session, "document.querySelector('#live').classList.contains('on')", "the page to reconnect")
+    wait_until(session, "document.querySelector('#stale').hidden", "the banner to be removed")
     session.errors = [c for c in session.errors if "WebSocket" not in c and "ERR_" not in c]

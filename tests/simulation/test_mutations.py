@@ -63,7 +63,7 @@ from tests.simulation import test_standby_probes as standby
 from tests.simulation import test_tails as tail_cases
 from tests.simulation import test_topic_created_again as again
 from tests.simulation import test_truncation as truncation
-from tests.simulation.__main__ import shortest
+from tests.simulation.__main__ import shortest_prefix
 from tests.simulation.detection import expect_detection
 from tests.simulation.disk import SimDisk
 from tests.simulation.fault_injector import AGAIN
@@ -96,7 +96,9 @@ def the_high_watermark_is_the_leaders_log_end_offset(patch: pytest.MonkeyPatch) 
 
 
 def an_earlier_incarnation_stays_leader(patch: pytest.MonkeyPatch) -> None:
-    def changed(self: ReplicaManager, replica: Replica, state: PartitionState) -> PartitionStateChanged:
+    def mutated_state_changed_event(
+        self: ReplicaManager, replica: Replica, state: PartitionState
+    ) -> PartitionStateChanged:
         leads = state.leader == self.broker_id
         log = replica.log
         return PartitionStateChanged(
@@ -108,7 +110,7 @@ def an_earlier_incarnation_stays_leader(patch: pytest.MonkeyPatch) -> None:
             leader_alive=state.leader >= 0,
         )
 
-    patch.setattr(ReplicaManager, "_state_changed_event", changed)
+    patch.setattr(ReplicaManager, "_state_changed_event", mutated_state_changed_event)
 
 
 def every_tail_counts_as_intact(patch: pytest.MonkeyPatch) -> None:
@@ -118,14 +120,14 @@ def every_tail_counts_as_intact(patch: pytest.MonkeyPatch) -> None:
 def a_loss_is_forgotten_at_the_next_start(patch: pytest.MonkeyPatch) -> None:
     text_of = BrokerIdentity._text_of
 
-    def forgetful(self: BrokerIdentity, d: LogDir) -> bytes:
+    def mutated_text_of(self: BrokerIdentity, d: LogDir) -> bytes:
         intact, self.tail_intact = self.tail_intact, True
         try:
             return text_of(self, d)
         finally:
             self.tail_intact = intact
 
-    patch.setattr(BrokerIdentity, "_text_of", forgetful)
+    patch.setattr(BrokerIdentity, "_text_of", mutated_text_of)
 
 
 def a_truncation_waits_for_the_disk_on_the_event_loop(patch: pytest.MonkeyPatch) -> None:
@@ -148,11 +150,11 @@ def an_older_copy_leads_as_the_last_one(patch: pytest.MonkeyPatch) -> None:
 def an_empty_log_above_the_leaders_end_is_not_reset(patch: pytest.MonkeyPatch) -> None:
     out_of_range = followers_module.FollowerLogs.out_of_range
 
-    def waits(self: followers_module.FollowerLogs, tp: Any, leader_log_start: int, *rest: Any) -> None:
+    def mutated_out_of_range(self: followers_module.FollowerLogs, tp: Any, leader_log_start: int, *rest: Any) -> None:
         if leader_log_start > self._replica_manager.hosted[tp].log.end_offset:
             out_of_range(self, tp, leader_log_start, *rest)
 
-    patch.setattr(followers_module.FollowerLogs, "out_of_range", waits)
+    patch.setattr(followers_module.FollowerLogs, "out_of_range", mutated_out_of_range)
 
 
 def a_follower_does_not_know_the_producers_of_deleted_records(patch: pytest.MonkeyPatch) -> None:
@@ -170,7 +172,7 @@ def a_new_isr_member_counts_only_after_its_acceptance(patch: pytest.MonkeyPatch)
 def the_high_watermark_rises_below_min_insync(patch: pytest.MonkeyPatch) -> None:
     raised = Partition._raise_high_watermark
 
-    def regardless(self: Partition) -> list[Any]:
+    def mutated_raise_high_watermark(self: Partition) -> list[Any]:
         before = self.min_insync, self.state
         self.min_insync, self.state = 0, replace(self.state, elr=()) if self.state is not None else None
         try:
@@ -178,7 +180,7 @@ def the_high_watermark_rises_below_min_insync(patch: pytest.MonkeyPatch) -> None
         finally:
             self.min_insync, self.state = before
 
-    patch.setattr(Partition, "_raise_high_watermark", regardless)
+    patch.setattr(Partition, "_raise_high_watermark", mutated_raise_high_watermark)
 
 
 def the_minimum_may_be_more_than_there_are_replicas(patch: pytest.MonkeyPatch) -> None:
@@ -230,24 +232,24 @@ def the_end_offset_is_returned_before_the_high_watermark_reaches_it(patch: pytes
 def a_restart_truncates_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     opened = ReplicaOpening.open
 
-    def cut(self: ReplicaOpening, *args: Any) -> Replica:
+    def mutated_open(self: ReplicaOpening, *args: Any) -> Replica:
         replica = opened(self, *args)
         replica.log.truncate_to(replica.core.high_watermark)
         return replica
 
-    patch.setattr(ReplicaOpening, "open", cut)
+    patch.setattr(ReplicaOpening, "open", mutated_open)
 
 
 def a_registration_of_an_earlier_session_counts_as_the_own_one(patch: pytest.MonkeyPatch) -> None:
     read = Membership._registration_stat
 
-    def taken(self: Membership, result: Result) -> None:
+    def mutated_registration_stat(self: Membership, result: Result) -> None:
         if result.ok and result.stat is not None:
             self._registration_read(replace(result, stat=replace(result.stat, owner=self._store.zk_session)))
         else:
             read(self, result)
 
-    patch.setattr(Membership, "_registration_stat", taken)
+    patch.setattr(Membership, "_registration_stat", mutated_registration_stat)
 
 
 def a_missing_replica_is_not_detected(patch: pytest.MonkeyPatch) -> None:
@@ -255,11 +257,11 @@ def a_missing_replica_is_not_detected(patch: pytest.MonkeyPatch) -> None:
 
 
 def checkpoints_are_written_before_the_metadata_is_loaded(patch: pytest.MonkeyPatch) -> None:
-    def regardless(self: ReplicaOpening) -> None:
+    def mutated_checkpoint_later(self: ReplicaOpening) -> None:
         for d in self._log_dirs.online:
             self._log_dirs.checkpoint(d, self._high_watermarks(d))
 
-    patch.setattr(ReplicaOpening, "checkpoint_later", regardless)
+    patch.setattr(ReplicaOpening, "checkpoint_later", mutated_checkpoint_later)
 
 
 def an_io_error_is_forgotten_with_the_process(patch: pytest.MonkeyPatch) -> None:
@@ -269,13 +271,15 @@ def an_io_error_is_forgotten_with_the_process(patch: pytest.MonkeyPatch) -> None
 def a_coordinator_answers_before_its_write_is_replicated(patch: pytest.MonkeyPatch) -> None:
     append = InternalLog.append
 
-    def hasty(self: InternalLog, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None:
+    def mutated_append(
+        self: InternalLog, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]
+    ) -> None:
         leads = self.leader_epoch(partition) == leader_epoch
         append(self, partition, batch, leader_epoch, lambda error: None if leads else done(error))
         if leads:
             done(0)
 
-    patch.setattr(InternalLog, "append", hasty)
+    patch.setattr(InternalLog, "append", mutated_append)
 
 
 def a_partition_is_assigned_while_another_member_owns_it(patch: pytest.MonkeyPatch) -> None:
@@ -292,36 +296,36 @@ def a_removed_replica_does_not_raise_the_leader_epoch(patch: pytest.MonkeyPatch)
 def a_sequence_above_the_expected_one_is_accepted(patch: pytest.MonkeyPatch) -> None:
     check = Producers.check
 
-    def generous(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
+    def mutated_check(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
         known = self.known.get(header.producer_id)
         same_epoch = known is not None and known.epoch == header.producer_epoch
         if known is not None and same_epoch and known.batches and header.base_sequence > known.batches[-1][1]:
             return ACCEPTED
         return check(self, header)
 
-    patch.setattr(Producers, "check", generous)
+    patch.setattr(Producers, "check", mutated_check)
 
 
 def a_duplicate_is_acknowledged_at_another_offset(patch: pytest.MonkeyPatch) -> None:
     check = Producers.check
 
-    def beside(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
+    def mutated_check(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
         found = check(self, header)
         return replace(found, base_offset=found.base_offset + 1) if isinstance(found, Duplicate) else found
 
-    patch.setattr(Producers, "check", beside)
+    patch.setattr(Producers, "check", mutated_check)
 
 
 def only_the_last_batch_is_remembered(patch: pytest.MonkeyPatch) -> None:
     check = Producers.check
 
-    def forgetful(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
+    def mutated_check(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
         found, known = check(self, header), self.known.get(header.producer_id)
         if isinstance(found, Duplicate) and known is not None and found.base_offset != known.batches[-1][2]:
             return ACCEPTED
         return found
 
-    patch.setattr(Producers, "check", forgetful)
+    patch.setattr(Producers, "check", mutated_check)
 
 
 def an_old_duplicate_is_acknowledged_before_it_is_replicated(patch: pytest.MonkeyPatch) -> None:
@@ -337,13 +341,13 @@ def an_old_duplicate_is_acknowledged_before_it_is_replicated(patch: pytest.Monke
 def a_fetch_starts_after_the_requested_offset(patch: pytest.MonkeyPatch) -> None:
     read = FetchReader.read
 
-    def late(self: FetchReader, body: Any, partition_requests: Any, follower: Any, *more: Any) -> Any:
+    def mutated_read(self: FetchReader, body: Any, partition_requests: Any, follower: Any, *more: Any) -> Any:
         for partition_request in partition_requests.values() if follower is None else ():
             if partition_request.requested.fetch_offset % 20 == 19:
                 partition_request.requested.fetch_offset += 1
         return read(self, body, partition_requests, follower, *more)
 
-    patch.setattr(FetchReader, "read", late)
+    patch.setattr(FetchReader, "read", mutated_read)
 
 
 def a_topic_id_means_any_topic_of_its_name(patch: pytest.MonkeyPatch) -> None:
@@ -388,11 +392,11 @@ def every_election_may_be_unclean(patch: pytest.MonkeyPatch) -> None:
 def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     limit = FetchReader._limit
 
-    def wide(body: Any, follower: Any) -> Callable[[Replica], int]:
+    def mutated_limit(body: Any, follower: Any) -> Callable[[Replica], int]:
         narrow = limit(body, follower)
         return lambda replica: narrow(replica) if replica.leads else replica.log.end_offset
 
-    patch.setattr(FetchReader, "_limit", staticmethod(wide))
+    patch.setattr(FetchReader, "_limit", staticmethod(mutated_limit))
 
 
 @pytest.mark.parametrize(
@@ -444,7 +448,7 @@ def aborted_transactions_are_not_reported(patch: pytest.MonkeyPatch) -> None:
 def markers_are_sent_before_the_decision_is_replicated(patch: pytest.MonkeyPatch) -> None:
     handle = Transaction.handle
 
-    def hasty(self: Transaction, event: Any, now: Any) -> list[Any]:
+    def mutated_handle(self: Transaction, event: Any, now: Any) -> list[Any]:
         effects = handle(self, event, now)
         for effect in list(effects):
             if isinstance(effect, Persist) and effect.record.state in PREPARED:
@@ -453,7 +457,7 @@ def markers_are_sent_before_the_decision_is_replicated(patch: pytest.MonkeyPatch
                 effects.append(SendMarkers(r.producer_id, r.epoch, commit, r.partitions, r.version))
         return effects
 
-    patch.setattr(Transaction, "handle", hasty)
+    patch.setattr(Transaction, "handle", mutated_handle)
 
 
 def offsets_count_before_their_transaction_ends(patch: pytest.MonkeyPatch) -> None:
@@ -480,7 +484,7 @@ def test_a_removed_rule_of_transactions_is_detected(mutation: Any) -> None:
 def an_observer_counts_for_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     raised = Partition._raise_high_watermark
 
-    def counted(self: Partition) -> list[Any]:
+    def mutated_raise_high_watermark(self: Partition) -> list[Any]:
         effects = raised(self)
         state = self.state
         if self.role is Role.LEADER and state is not None and state.observers:
@@ -491,13 +495,13 @@ def an_observer_counts_for_the_high_watermark(patch: pytest.MonkeyPatch) -> None
                 effects.append(partitions_module.core.RaiseHighWatermark(low))
         return effects
 
-    patch.setattr(Partition, "_raise_high_watermark", counted)
+    patch.setattr(Partition, "_raise_high_watermark", mutated_raise_high_watermark)
 
 
 def a_tail_starts_before_its_start_is_committed(patch: pytest.MonkeyPatch) -> None:
     requested = Bootstrap.snapshot_for_observer
 
-    def hasty(self: Bootstrap, replica: Replica, now: Any) -> bytes | None:
+    def mutated_snapshot_for_observer(self: Bootstrap, replica: Replica, now: Any) -> bytes | None:
         snapshot = requested(self, replica, now)
         offer = self._offers.get(replica.tp)
         if offer is not None and not offer.committed:
@@ -505,13 +509,13 @@ def a_tail_starts_before_its_start_is_committed(patch: pytest.MonkeyPatch) -> No
             self._outbox.mark_changed(OutboxEntry.BOOTSTRAP_OFFSETS)
         return snapshot
 
-    patch.setattr(Bootstrap, "snapshot_for_observer", hasty)
+    patch.setattr(Bootstrap, "snapshot_for_observer", mutated_snapshot_for_observer)
 
 
 def an_observer_is_elected(patch: pytest.MonkeyPatch) -> None:
     elected = election.elect_leader
 
-    def anybody(state: PartitionState, broker_epoch: Any, **how: Any) -> PartitionState | None:
+    def mutated_elect_leader(state: PartitionState, broker_epoch: Any, **how: Any) -> PartitionState | None:
         found = elected(state, broker_epoch, **how)
         for b in state.observers if found is None else ():
             if (now := broker_epoch(b)) is not None:
@@ -522,7 +526,7 @@ def an_observer_is_elected(patch: pytest.MonkeyPatch) -> None:
                 )
         return found
 
-    patch.setattr(election, "elect_leader", anybody)
+    patch.setattr(election, "elect_leader", mutated_elect_leader)
 
 
 def a_tail_starts_without_producer_state(patch: pytest.MonkeyPatch) -> None:
@@ -553,7 +557,7 @@ def test_a_removed_rule_of_tails_is_detected(mutation: Any, life: Live, first: i
 def test_a_failing_seed_is_reduced_to_its_shortest_failing_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     no_truncation_by_epoch(monkeypatch)
     whole = next(o for o in map(run, range(1, SEEDS_MAX)) if o.violation is not None)
-    found = shortest(whole)
+    found = shortest_prefix(whole)
     assert found is not None
     faults, shorter = found
     assert shorter.violation is not None and shorter.faults == faults < whole.faults
@@ -568,21 +572,21 @@ def a_follower_truncates_only_to_the_leaders_offset(patch: pytest.MonkeyPatch) -
 def a_deletion_leaves_the_topic_open_to_later_decisions(patch: pytest.MonkeyPatch) -> None:
     delete = ReconcilePass.delete
 
-    def forgetful(self: ReconcilePass, topic: Any, generation: int) -> None:
+    def mutated_delete(self: ReconcilePass, topic: Any, generation: int) -> None:
         delete(self, topic, generation)
         self.deleted.clear()
 
-    patch.setattr(ReconcilePass, "delete", forgetful)
+    patch.setattr(ReconcilePass, "delete", mutated_delete)
 
 
 def an_election_forgets_the_connections(patch: pytest.MonkeyPatch) -> None:
     begin_term = Liveness.begin_term
 
-    def forgetful(self: Liveness, now: Any) -> None:
+    def mutated_begin_term(self: Liveness, now: Any) -> None:
         self.evidence = {i: ConnectionResults(e.broker_epoch) for i, e in self.evidence.items()}
         begin_term(self, now)
 
-    patch.setattr(Liveness, "begin_term", forgetful)
+    patch.setattr(Liveness, "begin_term", mutated_begin_term)
 
 
 def refusals_before_the_election_count(patch: pytest.MonkeyPatch) -> None:
