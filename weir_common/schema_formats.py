@@ -57,6 +57,10 @@ class DoesNotFit(Exception):
     """The bytes do not have the format. The text completes a sentence."""
 
 
+PROBLEM_CHARS_MAX = 200
+"""Maximum number of characters of a library's error in a sentence."""
+
+
 class SchemaUnavailable(Exception):
     """The format needs something that is not available: the registry, a schema or a package. The text is a sentence."""
 
@@ -96,6 +100,13 @@ def load_library(name: str) -> Any:
         raise SchemaUnavailable(
             sentence("The Python package {package} is not installed; install the extra weir[formats].", package=package)
         ) from None
+
+
+def problem_of(error: Exception) -> str:
+    """The class and the first line of an error of a library, for a person who corrects a schema."""
+    first, _, _ = str(getattr(error, "message", "") or error).partition("\n")
+    name = type(error).__name__
+    return f"{name}: {first[:PROBLEM_CHARS_MAX].rstrip('.')}" if first else name
 
 
 def has_schema_id(data: bytes) -> bool:
@@ -167,7 +178,7 @@ def avro_types(schema: Schema) -> tuple[Any, dict[str, Any]]:
         return fastavro.parse_schema(json.loads(schema.text), named_schemas=named), named
     except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
         raise SchemaUnavailable(
-            sentence("Schema ID {id} is not a valid Avro schema ({error}).", id=schema.id, error=type(error).__name__)
+            sentence("Schema ID {id} is not a valid Avro schema ({error}).", id=schema.id, error=problem_of(error))
         ) from None
 
 
@@ -273,7 +284,5 @@ def protobuf_file(schema: Schema) -> FileDescriptor:
         raise
     except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
         raise SchemaUnavailable(
-            sentence(
-                "Schema ID {id} is not a valid Protobuf schema ({error}).", id=schema.id, error=type(error).__name__
-            )
+            sentence("Schema ID {id} is not a valid Protobuf schema ({error}).", id=schema.id, error=problem_of(error))
         ) from None

@@ -55,5 +55,5 @@ def encode_limited(schema: Schema, text: str) -> bytes:
     if reason := result.get("unavailable"):
         raise SchemaUnavailable(text_from_json(reason))
     if result["faults"]:
-        raise ValueMisfit([ValueFault(*fault) for fault in result["faults"]])
+        raise ValueMisfit([ValueFault(path, text_from_json(text)) for path, text in result["faults"]])
     return data

@@ -10,7 +10,6 @@ import json
 import resource
 import signal
 import sys
-from dataclasses import astuple
 
 CPU_SECONDS = 1.0
 """CPU time of one validation. A value of 1 MB without patterns takes some tenths."""
@@ -19,7 +18,7 @@ MEMORY_BYTES = 1024 * 1024 * 1024
 
 
 def main() -> None:
-    """Writes {"faults": [[path, expected, found]]}, or {"unavailable": why the schema cannot be used}."""
+    """Writes {"faults": [[path, sentence]]}, or {"unavailable": why the schema cannot be used}."""
     from controlplane.domain.json_schema_encoding import encode_json
     from controlplane.domain.value_faults import ValueMisfit
     from weir_common.phrases import reason_of, sentence, text_to_json
@@ -35,7 +34,7 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         encode_json(schema, text)
     except ValueMisfit as misfit:
-        result = {"faults": [astuple(fault) for fault in misfit.faults]}
+        result = {"faults": [[fault.path, text_to_json(fault.sentence)] for fault in misfit.faults]}
     except SchemaUnavailable as error:
         result = {"unavailable": text_to_json(reason_of(error))}
     except RecursionError:

@@ -3,7 +3,7 @@
 One walk over schema and value both checks and encodes, so that the encoded branch of a union is the branch that was checked. Parsing of schemas is
 fastavro's (`weir_common.schema_formats.avro_types`). Bytes are hexadecimal, and times, decimals and UUIDs are text, as `formats` shows them; Avro's
 numbers for them are accepted, too. A value of a union is written as it is, or as {"name of the branch": value}, as Avro's JSON encoding has it.
-A missing field gets the default of the schema. Does not contain: samples (`schema_samples`).
+A missing field gets the default of the schema. Does not contain: the texts of types (`avro_type_names`), samples (`schema_samples`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
-from controlplane.domain.value_faults import NOTHING, ROOT, Faults, ValueFault, ValueMisfit, element, member
+from controlplane.domain.avro_type_names import (
+    AvroOptions,
+    AvroType,
+    branch_name,
+    expected_text,
+    json_kind,
+    resolve_type,
+)
+from controlplane.domain.value_faults import ROOT, Faults, ValueMisfit, element, member, missing_field, unknown_field
 from weir_common.json_values import Json, JsonObject
 from weir_common.schema_formats import Schema, avro_types
 
@@ -24,11 +31,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNIT_OF = {"millis": timedelta(milliseconds=1), "micros": timedelta(microseconds=1)}
 DECIMAL_BITS_MAX = 8 * 1024
 """Maximum number of digits of an unscaled decimal. Precisions in Avro schemas have some tens of digits."""
-
-AvroType = Any
-"""A schema in the form in which fastavro parses it: the name of a type, an object with `type`, or an array of branches."""
-AvroOptions = Mapping[str, AvroType]
-"""A type as an object, a field of a record, or named types."""
 
 
 def encode_avro(schema: Schema, text: str) -> bytes:
@@ -39,22 +41,6 @@ def encode_avro(schema: Schema, text: str) -> bytes:
     if walk.faults:
         raise ValueMisfit(walk.faults)
     return data
-
-
-def branch_name(kind: AvroType) -> str:
-    """The name of a union's branch, as Avro's JSON encoding has it."""
-    if isinstance(kind, Mapping):
-        return str(kind.get("name") or branch_name(kind["type"]))
-    return "union" if isinstance(kind, list) else str(kind)
-
-
-def resolve_type(kind: AvroType, named: AvroOptions) -> AvroType:
-    """The definition behind a name. The type of an object without one of its own is that of its `type`."""
-    if isinstance(kind, str) and kind in named:
-        return named[kind]
-    if isinstance(kind, Mapping) and isinstance(kind["type"], Mapping | list):
-        return resolve_type(kind["type"], named)
-    return kind
 
 
 class _Walk:
@@ -70,12 +56,11 @@ class _Walk:
         if isinstance(kind, list):
             return self._union(kind, value, path)
         name, options = (kind["type"], kind) if isinstance(kind, Mapping) else (kind, {})
-        logical = options.get("logicalType")
-        if logical and (name, logical) in LOGICAL and not self.raw:
-            return self._logical(name, logical, options, value, path)
-        return self._plain(name, options, value, path)
+        convert = None if self.raw else LOGICAL.get((name, options.get("logicalType")))
+        return self._plain(kind, value, path) if convert is None else self._logical(kind, convert, value, path)
 
-    def _plain(self, name: str, options: AvroOptions, value: Json, path: str) -> bytes:
+    def _plain(self, kind: AvroType, value: Json, path: str) -> bytes:
+        name, options = (kind["type"], kind) if isinstance(kind, Mapping) else (kind, {})
         match name:
             case "record" | "error":
                 return self._record(options, value, path)
@@ -86,16 +71,17 @@ class _Walk:
             case "enum":
                 if value in options["symbols"] and isinstance(value, str):
                     return _long(options["symbols"].index(value))
-                return self._misfit(path, f"one of {', '.join(options['symbols'])}", value)
             case "fixed":
                 data = self._binary(value)
                 if data is not None and len(data) == options["size"]:
                     return data
-                return self._misfit(path, f"{options['size']} bytes in hexadecimal", value)
+            case "bytes":
+                if (written := _with_length(self._binary(value))) is not None:
+                    return written
             case _:
-                expected, encode = PRIMITIVES[name]
-                written = encode(value) if name != "bytes" else _with_length(self._binary(value))
-                return self._misfit(path, expected, value) if written is None else written
+                if (written := PRIMITIVES[name](value)) is not None:
+                    return written
+        return self._misfit(path, kind, value, logical=False)
 
     def _binary(self, value: Json) -> bytes | None:
         if not isinstance(value, str):
@@ -105,27 +91,25 @@ class _Walk:
         except ValueError:
             return None
 
-    def _logical(self, name: str, logical: str, options: AvroOptions, value: Json, path: str) -> bytes:
-        expected, convert = LOGICAL[name, logical]
+    def _logical(self, kind: AvroOptions, convert: Convert, value: Json, path: str) -> bytes:
         try:
-            converted = convert(value, options)
+            converted = convert(value, kind)
         except (ValueError, ArithmeticError, InvalidOperation, OverflowError):
             converted = None
         if converted is None:
-            return self._misfit(path, expected.format(**{"scale": 0, **options}), value)
+            return self._misfit(path, kind, value)
         if isinstance(converted, bytes):
-            return converted if name == "fixed" else _with_length(converted) or b""
-        return self._plain(name, options, converted, path)
+            return converted if kind["type"] == "fixed" else _with_length(converted) or b""
+        return self._plain(kind, converted, path)
 
     def _record(self, options: AvroOptions, value: Json, path: str) -> bytes:
         if not isinstance(value, dict):
-            return self._misfit(path, f"an object ({options['name']})", value)
+            return self._misfit(path, options, value)
         fields = options["fields"]
-        known = {f["name"] for f in fields}
-        for name in value.keys() - known:
-            self.faults.add(
-                member(path, name), f"no field of this name; {options['name']} has {_first_names(known)}", value[name]
-            )
+        known = [f["name"] for f in fields]
+        for name in value:
+            if name not in known:
+                self.faults.append_fault(unknown_field(member(path, name), options["name"], known))
         return b"".join(self._field(field, value, path) for field in fields)
 
     def _field(self, field: AvroOptions, value: JsonObject, path: str) -> bytes:
@@ -133,21 +117,20 @@ class _Walk:
         if name in value:
             return self.write(field["type"], value[name], member(path, name))
         if "default" not in field:
-            expected = f"a value ({branch_name(field['type'])})"
-            self.faults.append_fault(ValueFault(member(path, name), expected, NOTHING))
+            self.faults.append_fault(missing_field(member(path, name), expected_text(field["type"], self.named)))
             return b""
         defaults = _Walk(self.named, raw=True)
         return defaults.write(field["type"], field["default"], member(path, name))
 
     def _array(self, options: AvroOptions, value: Json, path: str) -> bytes:
         if not isinstance(value, list):
-            return self._misfit(path, "an array", value)
+            return self._misfit(path, options, value)
         items = [self.write(options["items"], item, element(path, i)) for i, item in enumerate(value)]
         return _blocks(items)
 
     def _map(self, options: AvroOptions, value: Json, path: str) -> bytes:
         if not isinstance(value, dict):
-            return self._misfit(path, "an object (a map)", value)
+            return self._misfit(path, options, value)
         return _blocks(
             [
                 (_text(name) or b"") + self.write(options["values"], inner, member(path, name))
@@ -173,7 +156,7 @@ class _Walk:
             for fault in meant[0]:
                 self.faults.append_fault(fault)
             return b""
-        return self._misfit(path, f"one of {', '.join(names)}", value)
+        return self._misfit(path, branches, value)
 
     def _accepts(self, branch: AvroType, value: Json) -> bool:
         """Return whether the branch has values of this kind: objects or arrays."""
@@ -183,8 +166,9 @@ class _Walk:
             return name in ("record", "error", "map")
         return isinstance(value, list) and name == "array"
 
-    def _misfit(self, path: str, expected: str, value: Json) -> bytes:
-        self.faults.add(path, expected, value)
+    def _misfit(self, path: str, kind: AvroType, value: Json, *, logical: bool = True) -> bytes:
+        expected = expected_text(kind, self.named, logical=logical)
+        self.faults.add(path, expected, value, json_kind(kind, self.named))
         return b""
 
 
@@ -236,22 +220,16 @@ def _blocks(items: list[bytes]) -> bytes:
     return (_long(len(items)) + b"".join(items) if items else b"") + b"\0"
 
 
-PRIMITIVES: dict[str, tuple[str, Callable[[Json], bytes | None]]] = {
-    "null": ("null", lambda value: b"" if value is None else None),
-    "boolean": ("true or false", lambda value: bytes([value]) if isinstance(value, bool) else None),
-    "int": ("an integer of 32 bits", _integer(32)),
-    "long": ("an integer of 64 bits", _integer(64)),
-    "float": ("a number of 32 bits", _real("<f")),
-    "double": ("a number", _real("<d")),
-    "bytes": ("bytes in hexadecimal", lambda value: None),
-    "string": ("a text", _text),
+PRIMITIVES: dict[str, Callable[[Json], bytes | None]] = {
+    "null": lambda value: b"" if value is None else None,
+    "boolean": lambda value: bytes([value]) if isinstance(value, bool) else None,
+    "int": _integer(32),
+    "long": _integer(64),
+    "float": _real("<f"),
+    "double": _real("<d"),
+    "string": _text,
 }
-"""The expected value of a primitive type, and its encoding: None for a value that does not fit."""
-
-
-def _first_names(names: set[str]) -> str:
-    ordered = sorted(names)
-    return ", ".join(ordered[:10]) + (f" and {len(ordered) - 10} more" if len(ordered) > 10 else "")
+"""The encoding of a primitive type: None for a value that does not fit."""
 
 
 def _decimal(value: Json, options: AvroOptions) -> bytes | None:
@@ -316,23 +294,17 @@ def _timestamp(unit: str, local: bool = False) -> Callable[[Json, AvroOptions], 
 
 
 Convert = Callable[[Json, AvroOptions], bytes | str | int | None]
-LOGICAL: dict[tuple[str, str], tuple[str, Convert]] = {
-    ("bytes", "decimal"): ("a decimal of at most {precision} digits, {scale} after the point", _decimal),
-    ("fixed", "decimal"): ("a decimal of at most {precision} digits, {scale} after the point", _decimal),
-    ("string", "uuid"): ("a UUID", _uuid),
-    ("fixed", "uuid"): ("a UUID", _uuid),
-    ("int", "date"): ("a date (2024-01-31) or days since 1970", _date),
-    ("int", "time-millis"): ("a time (12:30:00) or milliseconds of the day", _time("millis")),
-    ("long", "time-micros"): ("a time (12:30:00) or microseconds of the day", _time("micros")),
-    ("long", "timestamp-millis"): ("a time (2024-01-31T12:30:00Z) or milliseconds since 1970", _timestamp("millis")),
-    ("long", "timestamp-micros"): ("a time (2024-01-31T12:30:00Z) or microseconds since 1970", _timestamp("micros")),
-    ("long", "local-timestamp-millis"): (
-        "a local time (2024-01-31T12:30:00) or milliseconds since 1970",
-        _timestamp("millis", local=True),
-    ),
-    ("long", "local-timestamp-micros"): (
-        "a local time (2024-01-31T12:30:00) or microseconds since 1970",
-        _timestamp("micros", local=True),
-    ),
+LOGICAL: dict[tuple[str, str | None], Convert] = {
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+    ("string", "uuid"): _uuid,
+    ("fixed", "uuid"): _uuid,
+    ("int", "date"): _date,
+    ("int", "time-millis"): _time("millis"),
+    ("long", "time-micros"): _time("micros"),
+    ("long", "timestamp-millis"): _timestamp("millis"),
+    ("long", "timestamp-micros"): _timestamp("micros"),
+    ("long", "local-timestamp-millis"): _timestamp("millis", local=True),
+    ("long", "local-timestamp-micros"): _timestamp("micros", local=True),
 }
-"""Text forms of logical types: what is expected, and the conversion to the type below or to bytes. Others are written as the type below."""
+"""Text forms of logical types: the conversion to the type below or to bytes. Others are written as the type below."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from weir_common.phrases import sentence
+from controlplane.domain.json_syntax import syntax_problem
+from weir_common.phrases import joined, sentence
 
 
 class Rejected(Exception):
@@ -25,7 +26,7 @@ class MisfitValue(Rejected):
     """A value that does not fit its schema. `faults`: (path in the value, sentence) of each fault; at least one."""
 
     def __init__(self, field: str, faults: Sequence[tuple[str, str]]) -> None:
-        super().__init__(" ".join(text for _, text in faults), field)
+        super().__init__(joined(text for _, text in faults), field)
         self.faults = tuple(faults)
 
     @property
@@ -40,9 +41,4 @@ def not_one_of(text: str, value: str, allowed: Iterable[str], field: str) -> Rej
 
 def not_json(error: json.JSONDecodeError, field: str) -> Rejected:
     """The rejection of an input that is not JSON."""
-    return Rejected(
-        sentence(
-            "Not JSON: {msg} (line {lineno}, column {colno}).", msg=error.msg, lineno=error.lineno, colno=error.colno
-        ),
-        field,
-    )
+    return Rejected(sentence("Not JSON: {problem}", problem=syntax_problem(error)), field)

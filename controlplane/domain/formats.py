@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.domain.json_syntax import syntax_problem
 from weir_common.json_values import Json
 from weir_common.phrases import Phrase, reason_of, sentence
 from weir_common.schema_formats import (
@@ -281,7 +282,7 @@ def _parsed_json(text: str) -> Json:
         value: Json = json.loads(text)
         return value
     except json.JSONDecodeError as error:
-        raise DoesNotFit(f"{error.msg} (line {error.lineno}, column {error.colno}).") from None
+        raise DoesNotFit(syntax_problem(error)) from None
     except (ValueError, RecursionError) as error:
         raise DoesNotFit(_reason(error)) from None
 

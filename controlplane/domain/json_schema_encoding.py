@@ -1,7 +1,8 @@
 """JSON values that a JSON Schema validates. Pure.
 
 The text is kept as typed. References are resolved among the schema's own references of the registry, never on the network. Needs the package
-jsonschema of the extra `formats`. Does not contain: the header with the schema's ID (`schema_encoding`).
+jsonschema of the extra `formats`. Does not contain: the header with the schema's ID (`schema_encoding`), the texts of
+faults (`json_schema_faults`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urljoin
 
-from controlplane.domain.value_faults import NOTHING, Faults, ValueFault, ValueMisfit, found_text, member, shorten
+from controlplane.domain.json_schema_faults import faults_of
+from controlplane.domain.value_faults import Faults, ValueMisfit, shorten
 from weir_common.phrases import sentence
-from weir_common.schema_formats import PARSED_SCHEMAS_MAX, Schema, SchemaUnavailable, load_library
+from weir_common.schema_formats import PARSED_SCHEMAS_MAX, Schema, SchemaUnavailable, load_library, problem_of
 
 
 def encode_json(schema: Schema, text: str) -> bytes:
@@ -22,7 +24,7 @@ def encode_json(schema: Schema, text: str) -> bytes:
     faults = Faults()
     try:
         for error in validator_of(schema).iter_errors(value):
-            for fault in _faults(error):
+            for fault in faults_of(error):
                 faults.append_fault(fault)
     except load_library("referencing.exceptions").Unresolvable as error:
         raise SchemaUnavailable(
@@ -54,31 +56,5 @@ def validator_of(schema: Schema) -> Any:
         return cls(definition, registry=referencing.Registry().with_resources(known.items()).crawl())
     except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
         raise SchemaUnavailable(
-            sentence("Schema ID {id} is not a valid JSON Schema ({error}).", id=schema.id, error=type(error).__name__)
+            sentence("Schema ID {id} is not a valid JSON Schema ({error}).", id=schema.id, error=problem_of(error))
         ) from None
-
-
-def _faults(error: Any) -> list[ValueFault]:
-    keyword, required, value, path = error.validator, error.validator_value, error.instance, error.json_path
-    match keyword:
-        case "required":
-            return [ValueFault(member(path, n), "a value", NOTHING) for n in required if n not in value]
-        case "additionalProperties" if required is False and "patternProperties" not in error.schema:
-            known = error.schema.get("properties", {})
-            return [
-                ValueFault(member(path, n), "no field of this name", found_text(value[n]))
-                for n in value
-                if n not in known
-            ]
-        case "type":
-            expected = " or ".join(required) if isinstance(required, list) else str(required)
-            return [ValueFault(path, f"the type {expected}", found_text(value))]
-        case "enum":
-            return [ValueFault(path, f"one of {shorten(json.dumps(required, ensure_ascii=False))}", found_text(value))]
-        case "anyOf" | "oneOf":
-            return [ValueFault(path, f"a value that fits {keyword} of {len(required)} schemas", found_text(value))]
-        case _:
-            expected = (
-                "no value" if error.schema is False else f"{keyword} {shorten(json.dumps(required, default=str))}"
-            )
-            return [ValueFault(path, expected, found_text(value))]

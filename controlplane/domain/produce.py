@@ -118,16 +118,17 @@ def decode_input(text: str, input_format: InputFormat, name: str) -> bytes:
     except json.JSONDecodeError as error:
         raise not_json(error, name) from None
     except binascii.Error:
-        raise Rejected("Not Base64. Use A-Z, a-z, 0-9, + and /, padded with =.", name) from None
+        raise Rejected(
+            "Not Base64: use only A-Z, a-z, 0-9, + and /, with = at the end up to a multiple of four characters.", name
+        ) from None
     except SchemaUnavailable as error:
         raise Rejected(reason_of(error), f"{name}_format") from None
     except UnicodeEncodeError:
         raise Rejected("The text has a character that UTF-8 cannot encode.", name) from None
     except (ValueError, RecursionError, OverflowError):
-        expected = "pairs of 0-9 and a-f" if input_format is InputFormat.HEX else "a smaller JSON value"
-        raise Rejected(
-            sentence("Not {input_format}: use {expected}.", input_format=input_format.value, expected=expected), name
-        ) from None
+        if input_format is InputFormat.HEX:
+            raise Rejected("Not hexadecimal: each byte has two of the characters 0-9 and a-f.", name) from None
+        raise Rejected("The JSON value is nested too deeply, or a number of it is too large.", name) from None
 
 
 def headers_of_text(text: str) -> list[Header]:

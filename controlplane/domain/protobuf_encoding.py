@@ -11,7 +11,19 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from controlplane.domain.value_faults import NOTHING, ROOT, Faults, ValueFault, ValueMisfit, element, found_text, member
+from controlplane.domain.protobuf_field_texts import expected_text, json_kind
+from controlplane.domain.value_faults import (
+    NAMES_MAX,
+    ROOT,
+    Faults,
+    ValueMisfit,
+    element,
+    member,
+    missing_field,
+    surplus_fields,
+    unknown_field,
+    wrong_value,
+)
 from weir_common.json_values import Json
 from weir_common.phrases import sentence
 from weir_common.schema_formats import (
@@ -27,8 +39,6 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 JSON_FORMAT = "google.protobuf.json_format"
-NAMES_MAX = 20
-"""Maximum number of names of message types or fields in an error."""
 
 
 def encode_protobuf(schema: Schema, text: str, message_name: str = "") -> bytes:
@@ -45,10 +55,16 @@ def encode_protobuf(schema: Schema, text: str, message_name: str = "") -> bytes:
         json_format.ParseDict(value, message)
     except json_format.ParseError as error:
         raise ValueMisfit(
-            [ValueFault(ROOT, f"a valid {descriptor.full_name} ({_short(error)})", found_text(value))]
+            [
+                wrong_value(
+                    ROOT,
+                    sentence("a valid {name} ({error})", name=descriptor.full_name, error=str(error)[:200].rstrip(".")),
+                    value,
+                )
+            ]
         ) from None
     if missing := message.FindInitializationErrors():
-        raise ValueMisfit([ValueFault(f"{ROOT}.{name}", "a value", NOTHING) for name in missing])
+        raise ValueMisfit([missing_field(f"{ROOT}.{name}") for name in missing])
     return _indexes(indexes) + bytes(message.SerializeToString())
 
 
@@ -98,25 +114,29 @@ def _varint(number: int) -> bytes:
 def _check(descriptor: Descriptor, value: Json, path: str, faults: Faults) -> None:
     """Faults of a message that is not well-known."""
     if not isinstance(value, dict):
-        faults.add(path, f"an object ({descriptor.full_name})", value)
+        faults.add(path, sentence("an object ({name})", name=descriptor.full_name), value)
         return
     fields = {n: f for f in descriptor.fields for n in (f.name, f.json_name)}
     for name, inner in value.items():
         at = member(path, name)
         if name not in fields:
-            names = ", ".join([f.name for f in descriptor.fields][:NAMES_MAX])
             extension = name.startswith("[") and name.endswith("]")
             if not extension:
-                faults.add(at, f"no field of this name; {descriptor.full_name} has {names or 'none'}", inner)
+                known = [f.name for f in descriptor.fields]
+                faults.append_fault(unknown_field(at, descriptor.full_name, known))
         elif inner is not None:
             _check_field(descriptor, fields[name], inner, at, faults)
+    for group in descriptor.oneofs:
+        given = [n for n, inner in value.items() if inner is not None and fields.get(n) in list(group.fields)]
+        if len(given) > 1:
+            faults.append_fault(surplus_fields(path, given))
 
 
 def _check_field(descriptor: Descriptor, field: FieldDescriptor, value: Json, path: str, faults: Faults) -> None:
     kind = field.message_type
     if kind is not None and kind.GetOptions().map_entry:
         if not isinstance(value, dict):
-            faults.add(path, "an object (a map)", value)
+            faults.add(path, sentence("an object (a map)"), value)
             return
         inner = kind.fields_by_name["value"]
         for key, item in value.items():
@@ -126,7 +146,7 @@ def _check_field(descriptor: Descriptor, field: FieldDescriptor, value: Json, pa
             _check_leaf(descriptor, field, {key: item}, item, member(path, key), faults, inner)
     elif field.is_repeated:
         if not isinstance(value, list):
-            faults.add(path, "an array", value)
+            faults.add(path, sentence("an array"), value)
             return
         for i, item in enumerate(value):
             if _is_plain(kind):
@@ -158,22 +178,4 @@ def _check_leaf(
     try:
         json_format.ParseDict({field.name: value}, protobuf_class(descriptor)())
     except json_format.ParseError:
-        faults.add(path, type_name(expected or field), text)
-
-
-def type_name(field: FieldDescriptor) -> str:
-    """The type of a field's values, in the words of Protobuf."""
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        entry = field.message_type.fields_by_name
-        return f"map<{type_name(entry['key'])}, {type_name(entry['value'])}>"
-    if field.enum_type is not None:
-        values = ", ".join([v.name for v in field.enum_type.values][:NAMES_MAX])
-        return f"one of {values}"
-    if field.message_type is not None:
-        return str(field.message_type.full_name)
-    kinds = load_library("google.protobuf.descriptor_pb2").FieldDescriptorProto.Type
-    return str(kinds.Name(field.type)).removeprefix("TYPE_").lower()
-
-
-def _short(error: Exception) -> str:
-    return str(error)[:200].rstrip(".")
+        faults.add(path, expected_text(expected or field), text, json_kind(expected or field))

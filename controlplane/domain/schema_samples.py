@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from controlplane.domain.avro_encoding import LOGICAL, AvroOptions, AvroType, resolve_type
+from controlplane.domain.avro_encoding import LOGICAL
+from controlplane.domain.avro_type_names import AvroOptions, AvroType, resolve_type
 from controlplane.domain.protobuf_encoding import message_type
 from weir_common.json_values import Json
 from weir_common.schema_formats import Schema, SchemaType, avro_types, load_library

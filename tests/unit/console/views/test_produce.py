@@ -128,7 +128,7 @@ def test_a_value_is_encoded_with_a_schema(
     assert 'placeholder="orders-value"' in operator.get(PRODUCE).content.decode()
     page = operator.post(PRODUCE, form)
     assert page.status_code == 400 and sent_records == []
-    assert "$.price: expected the type number, found the text" in page.content.decode()
+    assert "$.price must be a number, but it is the text" in page.content.decode()
     shown = operator.post(PRODUCE, {**form, "step": "schema"}).content.decode()
     assert "orders-value, JSON, ID 5" in shown and "Sample value" in shown and "&quot;price&quot;: 1.5" in shown
     assert sent_records == [], "the schema is shown, nothing is produced"

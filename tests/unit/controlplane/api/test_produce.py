@@ -101,7 +101,7 @@ def test_a_value_with_a_schema_and_all_its_faults(
         {
             "field": "value.price",
             "code": "rejected",
-            "detail": '$.price: expected the type number, found the text "x".',
+            "detail": '$.price must be a number, but it is the text "x".',
         }
     ]
     response = operator.post(ADDRESS, {**body, "value_subject": "gone"}, format="json")

@@ -44,7 +44,11 @@ def test_bytes_in_a_requested_format(data: bytes, wanted: Format, text: str) -> 
     ("data", "wanted", "reason"),
     [
         (b"\xff\xfe", Format.TEXT, "Not text: it is not UTF-8 (byte 0)."),
-        (b"{", Format.JSON, "Not JSON: Expecting property name enclosed in double quotes (line 1, column 2)."),
+        (
+            b"{",
+            Format.JSON,
+            "Not JSON: the name of a field is missing or is not in double quotation marks (line 1, column 2).",
+        ),
         (b"abc", Format.INTEGER, "Not integer: it has 3 bytes; this format has 1, 2, 4, 8."),
         (b"\xc1", Format.MSGPACK, "Not MessagePack: "),
         (b"\x00\x00\x00\x00\x07x", Format.AVRO, "Not Avro: No schema registry is configured"),

@@ -38,11 +38,11 @@ def test_bytes_of_typed_text(text: str, wanted: InputFormat, data: bytes) -> Non
 @pytest.mark.parametrize(
     ("text", "wanted", "reason"),
     [
-        ("{", InputFormat.JSON, "Not JSON: Expecting property name"),
-        ("abc", InputFormat.HEX, "Not hex: use pairs of 0-9 and a-f"),
+        ("{", InputFormat.JSON, "Not JSON: the name of a field is missing"),
+        ("abc", InputFormat.HEX, "Not hexadecimal: each byte has two"),
         ("*", InputFormat.BASE64, "Not Base64"),
         ("\ud800", InputFormat.TEXT, "UTF-8 cannot encode"),
-        ("[" * 100_000, InputFormat.JSON, "Not json: use a smaller JSON value"),
+        ("[" * 100_000, InputFormat.JSON, "nested too deeply"),
     ],
 )
 def test_text_without_its_format_is_rejected(text: str, wanted: InputFormat, reason: str) -> None:

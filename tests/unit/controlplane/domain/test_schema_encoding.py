@@ -65,7 +65,7 @@ def test_json_is_read_by_confluents_deserializer() -> None:
 @pytest.mark.parametrize(
     ("schema", "text", "field", "reason"),
     [
-        (AVRO, "{", "key", "Not JSON: Expecting property name"),
+        (AVRO, "{", "key", "Not JSON: the name of a field is missing"),
         (AVRO, "[" * 100_000, "key", TOO_DEEP),
         (order_schema(), "{}", "key_message", "has no message type 'Nothing'"),
     ],
@@ -79,5 +79,5 @@ def test_what_cannot_be_encoded_is_rejected_at_its_field(schema: Schema, text: s
 def test_faults_of_a_value_have_their_paths() -> None:
     with pytest.raises(MisfitValue) as rejection:
         encode_with_schema(JSON, '{"price": "x"}', "value")
-    assert rejection.value.faults == (("$.price", '$.price: expected the type number, found the text "x".'),)
+    assert rejection.value.faults == (("$.price", '$.price must be a number, but it is the text "x".'),)
     assert rejection.value.field == "value" and rejection.value.sentences == [rejection.value.reason]
