@@ -1,7 +1,8 @@
 """Truncations that brokers report, from their samples to rows.
 
-Invariants: a truncation is stored once, although a broker reports it until it restarts or drops it. One of a deleted topic is not stored. Does not contain:
-which truncations a broker keeps (`brokerd.replication.truncations`).
+Invariants: a truncation is stored once, although a broker reports it until it restarts or drops it. The row stays afterwards. One of a topic that the image
+does not have is not stored: the topic was deleted, or the image is older than the truncation and a later one has it. Does not contain: which truncations a
+broker keeps (`brokerd.replication.truncations`).
 """
 
 from __future__ import annotations
@@ -22,16 +23,19 @@ KEPT = timedelta(days=90)
 class TruncationRecorder:
     def __init__(self) -> None:
         self._stored: dict[int, frozenset[TruncationSample]] = {}
-        """The truncations of the last sample of each broker, which are rows already."""
+        """The truncations of the last sample of each broker that are rows already."""
 
     def write(self, samples: Iterable[BrokerSample], image: Image, now: datetime) -> None:
         """Write the rows. Idempotent. Raises DatabaseError."""
-        found = {s.broker_id: frozenset(s.truncations) for s in samples if s.truncations is not None}
+        found = {
+            s.broker_id: frozenset(t for t in s.truncations if t.topic_id in image.topics)
+            for s in samples
+            if s.truncations is not None
+        }
         new = [
             _row(broker_id, t, image.topics[t.topic_id].name)
             for broker_id, truncations in found.items()
             for t in truncations - self._stored.get(broker_id, frozenset())
-            if t.topic_id in image.topics
         ]
         if new:
             with transaction.atomic():

@@ -9,6 +9,7 @@ from brokerd.cluster.image import Image
 from controlplane.clients.broker_samples import BrokerSample, TruncationSample
 from controlplane.models import ReplicaTruncation
 from controlplane.monitoring.truncations import KEPT, TruncationRecorder
+from controlplane.selectors.truncations import partition_truncations
 from tests.unit.controlplane.world import World
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -39,6 +40,29 @@ def test_a_truncation_of_a_deleted_topic_and_a_sample_without_truncations_are_ig
     recorder.write([sample(world.image, (1, 2), topic_id=UUID(int=9))], world.image, NOW)
     recorder.write([BrokerSample(broker_id=2, at_ms=AT_MS)], world.image, NOW)
     assert not ReplicaTruncation.objects.exists()
+
+
+def test_a_truncation_stays_when_its_broker_has_restarted(world: World) -> None:
+    """A broker keeps its truncations in memory: after its restart it reports none."""
+    world.topic("flights", (1, 2))
+    recorder = TruncationRecorder()
+    recorder.write([sample(world.image, (500, 540))], world.image, NOW)
+    recorder.write([sample(world.image)], world.image, NOW)
+    recorder.write([sample(world.image, (600, 601))], world.image, NOW)
+    shown = partition_truncations("flights", 0)
+    assert [(t.broker_id, t.first_offset, t.last_offset, t.acknowledged) for t in shown] == [
+        (2, 600, 600, 0),
+        (2, 500, 539, 20),
+    ]
+
+
+def test_a_truncation_of_a_topic_that_the_image_does_not_have_yet_is_stored_later(world: World) -> None:
+    world.topic("flights", (1, 2))
+    recorder = TruncationRecorder()
+    recorder.write([sample(world.image, (500, 540))], Image(), NOW)
+    assert not ReplicaTruncation.objects.exists()
+    recorder.write([sample(world.image, (500, 540))], world.image, NOW)
+    assert ReplicaTruncation.objects.count() == 1
 
 
 def test_old_rows_are_deleted_when_another_one_is_stored(world: World) -> None:
