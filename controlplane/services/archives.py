@@ -208,10 +208,12 @@ def read_manifest(job: ArchiveJob) -> int:
     lines, upto = spark.read_manifest(job.pk, job.manifest_bytes_read)
     if not lines:
         return 0
+    values: dict[str, object] = {"manifest_bytes_read": upto, "restarts_in_a_row": 0}
+    if job.state == ArchiveState.RUNNING:
+        # The cause of the last restart has ended.
+        values |= note_columns("")
     with transaction.atomic():
-        if not ArchiveJob.objects.filter(pk=job.pk, manifest_bytes_read=job.manifest_bytes_read).update(
-            manifest_bytes_read=upto, restarts_in_a_row=0
-        ):
+        if not ArchiveJob.objects.filter(pk=job.pk, manifest_bytes_read=job.manifest_bytes_read).update(**values):
             return 0
         ArchiveBatch.objects.bulk_create(
             [

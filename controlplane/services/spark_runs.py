@@ -96,7 +96,8 @@ def _note_status(run: SparkRun) -> Phase | None:
         progress = int(status.values.get("batches") or 0)
         values: dict[str, object] = {"status": status.values, "heartbeat_at": status.at, "progress": progress}
         if progress > run.progress:
-            values["restarts_in_a_row"] = 0
+            # The cause of the last restart has ended.
+            values |= {"restarts_in_a_row": 0, **note_columns("")}
         SparkRun.objects.filter(pk=run.pk).update(**values)
         run.status, run.progress = status.values, progress
     phase = status.values.get("phase")

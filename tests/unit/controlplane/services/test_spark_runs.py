@@ -145,6 +145,32 @@ def test_a_driver_that_never_makes_progress_fails_with_its_log(driver: Callable[
     assert "no memory" in client.log_tail(row.pk)
 
 
+FAILS_ONCE = """
+import time
+folder = pathlib.Path(sys.argv[1])
+first = folder / "first"
+if first.exists():
+    say(phase="running", batches=1)
+    while not (folder / "end").exists():
+        time.sleep(0.05)
+    say(phase="ended", batches=1)
+else:
+    first.touch()
+    say(phase="failed", error="no connection")
+"""
+
+
+def test_the_note_of_a_restart_ends_with_the_next_progress(driver: Callable[[str], None]) -> None:
+    """The note of a repaired run was shown until the run ended."""
+    driver(FAILS_ONCE)
+    row = run()
+    until(row, lambda: row.note == "The Spark process ended and is restarted. no connection")
+    until(row, lambda: row.progress == 1)
+    assert (row.state, row.note, row.note_phrase, row.restarts) == (SparkRunState.RUNNING, "", {}, 1)
+    (client.folder_of(row.pk) / "end").touch()
+    until(row, lambda: row.state == SparkRunState.FINISHED)
+
+
 def test_the_number_of_drivers_is_limited() -> None:
     rows = [run(f"job-{n}") for n in range(spark_runs.RUNS_ACTIVE_MAX + 2)]
     assert spark_runs.working_runs() == [r.pk for r in rows[: spark_runs.RUNS_ACTIVE_MAX]]
