@@ -8,7 +8,7 @@ committed. A partition with a problem is not changed. Does not contain: the requ
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.log_ends import RecordAge
@@ -200,6 +200,22 @@ def _span(
     if older is None or newer is None or newer.at_least:
         return None, False
     return max(0, older.ms - newer.ms), older.at_least
+
+
+def with_spans_of(undone: Iterable[PartitionReset], rows: Iterable[PartitionReset]) -> list[PartitionReset]:
+    """The rows of an undo, with the times of the undone reset between the same two offsets. Computed again, they would differ: the log end was the time of
+    that preview, and the age of a record is a difference to now."""
+    known = {r.key: r for r in undone if r.span_ms is not None}
+    return [
+        replace(row, span_ms=known[row.key].span_ms, span_at_least=known[row.key].span_at_least)
+        if row.key in known and _offsets(row) == _offsets(known[row.key])[::-1]
+        else row
+        for row in rows
+    ]
+
+
+def _offsets(row: PartitionReset) -> tuple[int | None, int | None]:
+    return (None if row.now is None else row.now.offset), (None if row.after is None else row.after.offset)
 
 
 def totals(rows: Collection[PartitionReset]) -> ResetTotals:

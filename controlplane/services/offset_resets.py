@@ -178,7 +178,7 @@ def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]
     """Read the offsets and logs, and plan. Raises Rejected, NoResponse, Declined."""
     committed, unstable = client.fetch_committed()
     source: dict[Key, CommittedOffset] = {}
-    saved: dict[Key, CommittedOffset | None] = {}
+    undone: list[PartitionReset] = []
     if spec.target is ResetTarget.GROUP:
         source, _ = client.fetch_committed(group_id=spec.source_group)
         if not source:
@@ -188,7 +188,8 @@ def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]
             )
     elif spec.target is ResetTarget.UNDO:
         assert spec.undone is not None
-        saved = {r.key: r.now for r in find_reset(spec.undone).rows if r.changes}
+        undone = [r for r in find_reset(spec.undone).rows if r.changes]
+    saved: dict[Key, CommittedOffset | None] = {r.key: r.now for r in undone}
     named: set[Key] = set(source) | set(saved)
     given = named or set(spec.offsets) or set(committed) | unstable
     topics = {*spec.topics, *(t for t, _ in spec.partitions)} or {t for t, _ in given}
@@ -206,7 +207,7 @@ def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]
         source=source,
         saved=saved,
     )
-    return core.plan(spec, keys, read, _ages(keys))
+    return core.with_spans_of(undone, core.plan(spec, keys, read, _ages(keys)))
 
 
 def _ages(keys: Iterable[Key]) -> Callable[[Key, int], RecordAge | None]:

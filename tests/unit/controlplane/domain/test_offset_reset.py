@@ -145,6 +145,19 @@ def test_an_undo_restores_exactly_and_is_not_limited() -> None:
     assert gone.after is None and gone.changes
 
 
+def test_an_undo_shows_the_time_of_its_reset() -> None:
+    """The second computation had another time: the log end of the first preview is a record with an age in the second one."""
+    there = PartitionReset("a", 0, CommittedOffset(10), CommittedOffset(50), span_ms=9_000, span_at_least=True)
+    back = replace(there, now=there.after, after=there.now, span_ms=12_000, span_at_least=False)
+    (row,) = core.with_spans_of([there], [back])
+    assert (row.span_ms, row.span_at_least, row.now, row.after) == (9_000, True, back.now, back.after)
+    moved = replace(back, now=CommittedOffset(60))
+    other = replace(back, partition=1)
+    unknown = replace(there, span_ms=None)
+    assert core.with_spans_of([there], [moved, other]) == [moved, other], "other offsets, another partition"
+    assert core.with_spans_of([unknown], [back]) == [back]
+
+
 def test_partitions_are_selected() -> None:
     leaders, committed = [A, B, C], [A, C]
     assert core.select_partitions(ResetSpec(ResetTarget.EARLIEST), committed, leaders) == [A, C]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 import pytest
 from django.db.models import F
 from django.utils import timezone
 
-from controlplane.domain.offset_reset_types import UNDO_DAYS, CommittedOffset, ResetSpec, ResetState, ResetTarget
+from controlplane.domain.log_ends import RecordAge
+from controlplane.domain.offset_reset_types import UNDO_DAYS, CommittedOffset, Key, ResetSpec, ResetState, ResetTarget
 from controlplane.models import Change, OffsetReset
 from controlplane.models.offset_reset import ResetCause
 from controlplane.services import Rejected
@@ -62,6 +64,20 @@ def test_an_undo_restores_offset_epoch_and_metadata_and_can_be_undone(group: Gro
     assert group.offsets["g"] == OFFSETS
     assert apply(services.undo(undo.pk, actor="bob")).state == ResetState.APPLIED
     assert group.offsets["g"]["orders", 0] == CommittedOffset(77)
+
+
+def test_an_undo_has_the_times_of_its_reset(group: GroupWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    ms_per_record = iter((10, 1_000))
+
+    def other_ages(_: Iterable[Key]) -> Callable[[Key, int], RecordAge | None]:
+        ms = next(ms_per_record)
+        return lambda key, offset: RecordAge(ms * (200 - offset))
+
+    monkeypatch.setattr(services, "_ages", other_ages)
+    row = preview()
+    undo = services.undo(apply(row).pk, actor="bob")
+    spans = {r.key: r.span_ms for r in row.rows if r.changes}
+    assert spans == {r.key: r.span_ms for r in undo.rows} and set(spans.values()) == {10 * 40, 10 * 90}
 
 
 def test_an_undo_ends_after_seven_days(group: GroupWorld) -> None:
