@@ -67,8 +67,8 @@ Samples = Sequence[Sample]
 
 @dataclass(frozen=True, slots=True)
 class MoveTotals:
-    """Totals over the partitions of a move: numbers of `parts`, of those that `ended`, were `rejected`, have an `unknown` size. `total` and `done`
-    in bytes, None = no size is known. `weight`: bytes of all, each part with at least PART_BYTES_MIN; `weight_ended` and `weight_arrived`: of
+    """Totals over the partitions of a move: numbers of `parts`, of those that `ended`, were `rejected`, have an `unknown` size, have `arrived` at their
+    target (None in rows of older versions). `total` and `done` in bytes, None = no size is known. `weight`: bytes of all, each part with at least PART_BYTES_MIN; `weight_ended` and `weight_arrived`: of
     those that have ended, of those that are at their target. `done_open`: bytes done of the others."""
 
     parts: int = 0
@@ -81,6 +81,7 @@ class MoveTotals:
     weight_ended: int = 0
     weight_arrived: int = 0
     done_open: int = 0
+    arrived: int | None = None
 
 
 def add_sample(samples: Samples, new: Sample) -> tuple[Sample, ...]:

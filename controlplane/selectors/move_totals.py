@@ -116,7 +116,18 @@ def _sum(states: Iterable[ByState]) -> MoveTotals:
         weight_ended=sum(weight(r) for r in ended),
         weight_arrived=sum(weight(r) for r in rows if r[0] == PartState.DONE),
         done_open=sum(r[4] or 0 for r in rows if r[0] not in ENDED),
+        arrived=sum(r[1] for r in rows if r[0] == PartState.DONE),
     )
+
+
+def parts_ended(state: str, totals: MoveTotals) -> int:
+    """The partitions that have ended. For a finished move, those at their target: reverted ones are not its progress. A row of an older version has them
+    only if there are none."""
+    if state not in FINISHED_STATES:
+        return totals.ended
+    if totals.arrived is not None:
+        return totals.arrived
+    return totals.ended if totals.weight_arrived else 0
 
 
 def percent(state: str, totals: MoveTotals) -> float | None:

@@ -29,7 +29,7 @@ from controlplane.domain.scope import (
 from controlplane.models import Move, MovePartition, MoveTransition
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.selectors.common import RowFilter, StateFilter, TimeFilter, in_states
-from controlplane.selectors.move_totals import TotalsKind, percent, sums_of, sums_of_kinds
+from controlplane.selectors.move_totals import TotalsKind, parts_ended, percent, sums_of, sums_of_kinds
 from controlplane.selectors.paging import Page, PageOptions, PageStart, paginate
 from controlplane.selectors.visibility import visible
 from weir_common.phrases import counted, sentence, with_phrase
@@ -49,7 +49,8 @@ class AdaptiveRow:
 class MoveRow:
     """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, schedule, delete_records, cancel, roll_back; propose: a
     second person has to approve, because the move violates `overrides` (safety rules). `percent` is by bytes, each partition counting for at least
-    1 MB; for a cancelled or failed move, the part that is at its target; null for a move that was rolled back. `eta_s`: (soonest, latest) in seconds.
+    1 MB; for a cancelled or failed move, the part that is at its target; null for a move that was rolled back. `parts_ended`: for a
+    finished move, the partitions at their target. `eta_s`: (soonest, latest) in seconds.
     `needs_bytes_per_s` set: the move will not finish with a lower rate per broker. `waits_for`: a phrase, where the whole move is blocked.
     `origin`: operator, or client of a broker. `adaptive`: bounds in bytes/s of its adaptive throttle, and the producers' p99 and its baseline in ms
     as last reported. `producers_p99_ms`: p99 latency of produce requests at the slowest of the brokers that the move loads, as last reported; None
@@ -397,7 +398,7 @@ def _row(move: Move, totals: MoveTotals) -> MoveRow:
         comment=move.comment,
         note=with_phrase(move.note, move.note_phrase),
         parts=totals.parts,
-        parts_ended=totals.ended,
+        parts_ended=parts_ended(move.state, totals),
         parts_rejected=totals.rejected,
         bytes_total=total,
         bytes_done=done,

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from controlplane.domain.progress import PART_BYTES_MIN, MoveTotals
 from controlplane.models import Move, MovePartition
-from controlplane.models.move import PartState
+from controlplane.models.move import MoveState, PartState
 from controlplane.selectors import move_loads, move_totals
 from controlplane.selectors import moves as move_pages
 from controlplane.services import moves
@@ -61,6 +61,7 @@ def test_the_totals_of_a_move_are_the_sums_of_its_partitions(world: World) -> No
         "weight": weight(*{p.state for p in parts}),
         "weight_ended": weight(*ended),
         "weight_arrived": weight("done"),
+        "arrived": sum(p.state == "done" for p in parts),
         "done_open": sum(p.bytes_done or 0 for p in parts if p.state not in ended),
     }
     kinds = move_loads.move_kinds(move.pk)
@@ -93,3 +94,23 @@ def test_the_totals_use_a_covering_index_without_a_sort(world: World) -> None:
             cursor.execute("EXPLAIN QUERY PLAN " + query["sql"])
             said = [row[-1] for row in cursor.fetchall()]
             assert len(said) == 1 and "USING COVERING INDEX parts_as_sums" in said[0], said
+
+
+@pytest.mark.parametrize(
+    ("state", "totals", "ended"),
+    [
+        (MoveState.RUNNING, MoveTotals(parts=3, ended=2, arrived=1), 2),
+        (MoveState.ROLLING_BACK, MoveTotals(parts=3, ended=2, arrived=1), 2),
+        (MoveState.CANCELLED, MoveTotals(parts=1, ended=1, arrived=0), 0),
+        (MoveState.FAILED, MoveTotals(parts=3, ended=3, rejected=1, arrived=2), 2),
+        (MoveState.ROLLED_BACK, MoveTotals(parts=3, ended=3, arrived=0), 0),
+        (MoveState.DONE, MoveTotals(parts=3, ended=3, arrived=3), 3),
+        (MoveState.CANCELLED, MoveTotals(parts=1, ended=1), 0),
+        (MoveState.DONE, MoveTotals(parts=3, ended=3, weight_arrived=9), 3),
+    ],
+)
+def test_reverted_partitions_are_not_the_progress_of_a_finished_move(
+    state: str, totals: MoveTotals, ended: int
+) -> None:
+    """A cancelled move of one partition showed "1 of 1". The last two are rows of an older version."""
+    assert move_totals.parts_ended(state, totals) == ended
