@@ -5,6 +5,8 @@ Invariants: it has only values that the page of the change shows, and a user who
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 
 from django.template.defaultfilters import truncatechars
@@ -20,6 +22,7 @@ NAME_CHARS_MAX = 60
 VALUE_CHARS_MAX = 30
 NAME_PREFIX = "configs."
 """A list does not show this first part of a name: the names of configs are known without it."""
+ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:\+00:00|Z)")
 
 
 def values_of_change(change: ChangeRow) -> SafeString:
@@ -49,4 +52,10 @@ def _value_html(value: ChangedValue) -> SafeString:
 
 
 def _value_text(value: object) -> str:
-    return "–" if value is None else truncatechars(str(value), VALUE_CHARS_MAX)
+    """A JSON value as JSON, a text without quotation marks, and a time in UTC without fractions of a second."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        time = ISO_TIME.fullmatch(value)
+        return truncatechars(f"{time[1]} {time[2]}" if time else value, VALUE_CHARS_MAX)
+    return truncatechars(json.dumps(value, ensure_ascii=False, default=str), VALUE_CHARS_MAX)

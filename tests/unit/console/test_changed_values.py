@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 from django.utils import timezone, translation
@@ -34,7 +35,7 @@ def test_the_first_values_and_the_number_of_the_others(language: str, more: str)
 
 def test_a_value_without_a_name_a_new_value_and_no_value() -> None:
     assert words(values_of_change(change(5, 10))) == "5 → 10"
-    assert words(values_of_change(change(None, {"alerts": True}))) == "alerts True"
+    assert words(values_of_change(change(None, {"alerts": True}))) == "alerts true"
     assert values_of_change(change(None, None)) == ""
 
 
@@ -47,3 +48,20 @@ def test_long_values_are_cut_and_markup_is_escaped() -> None:
 def test_a_user_who_may_not_open_the_change_sees_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changed_values, "may_open", lambda page: page != "change")
     assert values_of_change(change(CONFIGS, CHANGED)) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (5, "5"),
+        ("a", "a"),
+        (["0@1", "1@3"], '["0@1", "1@3"]'),
+        ({"a": "名"}, '{"a": "名"}'),
+        ("2026-11-30T10:29:38.742356+00:00", "2026-11-30 10:29:38"),
+        ("2026-11-30T10:29:38+02:00", "2026-11-30T10:29:38+02:00"),
+    ],
+)
+def test_a_value_is_shown_as_json_and_not_as_python(value: object, text: str) -> None:
+    shown = unescape(short_values([ChangedValue("x", None, value)], 0))
+    assert f">x {text}<" in shown
