@@ -78,6 +78,7 @@ def dead_letters(world: World) -> None:
 
     from controlplane.clients import record_range
     from controlplane.domain.dead_letters import ResendTarget
+    from controlplane.models import TopicMessages
     from controlplane.services import dead_letters as services
     from tests.unit.controlplane.dead_letter_responses import letter, patch_responses, user_with_permissions
 
@@ -89,6 +90,10 @@ def dead_letters(world: World) -> None:
 
     patch.setattr(record_range, "read_range", read_range)
     found.letters[1] += [letter(n, "mail", f"address of customer {n} bounced") for n in range(1, 9)]
+    number = sum(map(len, found.letters.values()))
+    TopicMessages.objects.create(
+        topic="invoices", dead_letters=number, dead_letters_grown=2, sampled_at=datetime.now(UTC)
+    )
     services.send(
         user_with_permissions(USER),
         "invoices",

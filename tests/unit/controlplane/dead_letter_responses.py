@@ -72,7 +72,10 @@ class DeadLetterResponses:
         more = len(found) > query.limit
         found = found[: query.limit]
         following = f"{found[-1][0]}@{found[-1][1].offset}" if more else ""
-        return RawRead(MessageRead(query.topic, scanned=9, complete=not more, resume=following), found)
+        return RawRead(
+            MessageRead(query.topic, scanned=sum(map(len, self.letters.values())), complete=not more, resume=following),
+            found,
+        )
 
     def page(self, query: RecordQuery, resume: str = "", *, renderer: RecordRenderer, plain: Any) -> MessageRead:
         query.check()
