@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from django.http import HttpRequest, HttpResponse
@@ -12,6 +13,7 @@ from console.forms import DestroyForm
 from console.fragments import outcome_label
 from console.history_charts import page_charts
 from console.panels import lazy
+from console.states import LAG_STATUSES
 from console.views.shell import (
     actor,
     flash,
@@ -40,6 +42,15 @@ def group_list(request: HttpRequest) -> HttpResponse:
     )
 
 
+TONE_ORDER = {"red": 0, "amber": 1}
+
+
+def problems_first(rows: Iterable[groups.GroupPartitionRow]) -> list[groups.GroupPartitionRow]:
+    """The partitions with lost data, then those with another problem, then the others, each in the given order."""
+    tones = {p: LAG_STATUSES.get(p.status, LAG_STATUSES["unknown"])[1] for p in rows}
+    return sorted(tones, key=lambda p: TONE_ORDER.get(tones[p], len(TONE_ORDER)))
+
+
 @viewer_required
 def group(request: HttpRequest, group_id: str) -> HttpResponse:
     detail = groups.group_detail(group_id)
@@ -52,6 +63,7 @@ def group(request: HttpRequest, group_id: str) -> HttpResponse:
     forecast = lazy(forecasts.forecast_of, f"group:{group_id}", "lag_records")
     context = {
         "g": detail,
+        "partitions": problems_first(detail.partitions),
         "h": charts,
         "forecast": forecast,
         "alerts": lazy(alerts.open_alerts_of_group, group_id),

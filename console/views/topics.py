@@ -15,8 +15,10 @@ from console.history_charts import page_charts
 from console.panels import lazy
 from console.texts import gettext_lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
+from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.topic_states import TopicRowState, TopicSubset
 from controlplane.selectors import (
+    alerts,
     changes,
     dead_letters,
     delayed_messages,
@@ -117,6 +119,16 @@ def compared_configs(name: str, other: str, only: str) -> ComparedConfigs:
     )
 
 
+def _kinds_of_partitions(row: topics.TopicRow) -> list[AlertKind]:
+    """The kinds of alerts about partitions of all topics that are also about partitions of this topic."""
+    numbers = {
+        AlertKind.PARTITIONS_OFFLINE: row.offline,
+        AlertKind.PARTITIONS_UNDER_MIN_ISR: row.under_min_isr,
+        AlertKind.PARTITIONS_UNDER_REPLICATED: row.under_replicated,
+    }
+    return [kind for kind, number in numbers.items() if number]
+
+
 @viewer_required
 def topic(request: HttpRequest, name: str) -> HttpResponse:
     detail = topics.topic_detail(name)
@@ -127,6 +139,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "t": detail,
         "tab": tab,
         "tabs": [(key, text, len(detail.groups) if key == TopicTab.GROUPS else 0) for key, text in TABS.items()],
+        "alerts": lazy(alerts.open_alerts_of_topic, name, _kinds_of_partitions(detail.row)),
         "has_dead_letters": lazy(dead_letters.dead_letter_topic, name),
         "delayed_messages_of": lazy(delayed_messages.topic_of, name),
         "half_messages_of": lazy(half_messages.topic_of, name),

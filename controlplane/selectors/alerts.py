@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from controlplane.domain.incident import BROKERS
 from controlplane.models import Alert, AlertEntry, AlertSilence, ClusterEvent
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
-from controlplane.selectors.visibility import GROUP_ALERTS, limited, visible
+from controlplane.selectors.visibility import GROUP_ALERTS, MOVE_ALERTS, TOPIC_ALERTS, limited, visible
 from weir_common.phrases import Phrase, TranslatableText
 
 SILENT_AGE_S = 15.0
@@ -157,6 +157,20 @@ def open_alerts_of_group(group_id: str) -> list[AlertRow]:
 def open_alerts_of_broker(broker_id: int) -> list[AlertRow]:
     """The open alerts of a broker, the most severe and oldest first."""
     found = Alert.objects.filter(ended_at__isnull=True, subject=str(broker_id), kind__in=BROKERS)
+    return alert_shapes(visible(found).order_by("severity", "since", "pk"))
+
+
+def open_alerts_of_topic(name: str, of_partitions: Collection[AlertKind]) -> list[AlertRow]:
+    """The open alerts of a topic, the most severe and oldest first. `of_partitions`: kinds of alerts about partitions of all topics that are also about this
+    one."""
+    of_topic = Q(kind__in=TOPIC_ALERTS, subject=name) | Q(object_kind=HistorySubject.TOPIC, object_name=name)
+    found = Alert.objects.filter(of_topic | Q(topic=name) | Q(kind__in=of_partitions), ended_at__isnull=True)
+    return alert_shapes(visible(found).order_by("severity", "since", "pk"))
+
+
+def open_alerts_of_move(move_id: int) -> list[AlertRow]:
+    """The open alerts of a move, the most severe and oldest first."""
+    found = Alert.objects.filter(ended_at__isnull=True, subject=str(move_id), kind__in=MOVE_ALERTS)
     return alert_shapes(visible(found).order_by("severity", "since", "pk"))
 
 

@@ -319,7 +319,7 @@ NOT_PAGES = {
 """URL names that answer with a redirect, a file or a fragment."""
 
 CUT = """[...document.querySelectorAll(".figures dd, .figures dt, .health, .seg, .head, .filters, .form")]
-    .concat(innerWidth < 1280 ? [] : [...document.querySelectorAll(".wrap")])
+    .concat(innerWidth < 1024 ? [] : [...document.querySelectorAll(".wrap")])
     .filter((e) => e.checkVisibility({ contentVisibilityAuto: true }))
     .filter((e) => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth + 1)
     .map((e) => `${e.className || e.tagName}: ${e.innerText.slice(0, 40)}`)"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.utils import timezone
 
 from controlplane.clients import kafka
 from controlplane.clients.connection import NoResponse
-from controlplane.models import AccessEntry, Alert
+from controlplane.models import AccessEntry, Alert, GroupPartition
 from tests.unit.console.seed import group
 from tests.unit.controlplane.forecast_runs import DISK, finished_run
 
@@ -39,6 +40,17 @@ def test_the_group_of_a_stopped_route_names_the_route(operator: Client) -> None:
     page = operator.get("/groups/weir.route.copy/").content.decode()
     assert '<a href="/routes/copy/">copy</a>' in page and "The route is stopped" in page
     assert "positions of route" not in operator.get("/groups/billing/").content.decode()
+
+
+def test_partitions_with_a_problem_are_first_and_clients_are_links(operator: Client) -> None:
+    """The stalled partition of a group with 100 partitions was somewhere in the list."""
+    statuses = {0: "healthy", 1: "stalled", 2: "data_lost", 3: "blocked", 4: "unknown"}
+    group("mixed", {("orders", index): (10, 15) for index in statuses}, "stalled")
+    for index, status in statuses.items():
+        GroupPartition.objects.filter(group_id="mixed", index=index).update(status=status)
+    page = operator.get("/groups/mixed/").content.decode()
+    assert re.findall(r'data-subject="lag:mixed:orders:(\d)"', page) == ["2", "1", "3", "0", "4"]
+    assert '<a href="/clients/?q=mixed-client">mixed-client</a>' in page
 
 
 def test_a_group_is_deleted_with_its_name_and_a_reason(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from controlplane.models import Move, MovePartition
+from controlplane.models import Alert, Move, MovePartition
 from controlplane.monitoring import live_selectors
 from controlplane.monitoring.hub import UpdateBuffer, hub
 from controlplane.services import brokers as broker_services
@@ -133,3 +133,13 @@ def test_the_end_of_a_drain_shows_that_its_broker_stays_out_of_service(world: Wo
     operator.post("/brokers/1/restore/")
     world.apply_rows()
     assert "/brokers/1/restore/" not in operator.get(f"/moves/{move.pk}/").content.decode()
+
+
+def test_the_page_leads_to_the_open_alerts_of_the_move(seeded: dict[str, Any], viewer: Client) -> None:
+    Alert.objects.all().delete()
+    assert "<table" in viewer.get("/moves/1/").content.decode()
+    for kind, subject in (("move_stuck", "1"), ("move_stuck", "11"), ("broker_down", "1")):
+        text = f"{kind} {subject}: see it"
+        Alert.objects.create(kind=kind, subject=subject, severity="degraded", text=text, do="", since=timezone.now())
+    page = viewer.get("/moves/1/").content.decode()
+    assert "move_stuck 1: see it" in page and "move_stuck 11" not in page and "broker_down" not in page

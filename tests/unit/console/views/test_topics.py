@@ -7,8 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from console.views import topics as views
+from controlplane.models import Alert
 from tests.unit.controlplane.world import World
 
 
@@ -38,6 +40,27 @@ def test_long_drift_is_cut_and_counted(two_topics: World, operator: Client, monk
     operator.get("/topics/?state=drift")
     context = render.call_args.args[2]
     assert (len(context["drift"]), context["drift_more"]) == (1, 2)
+
+
+def open_alert(kind: str, subject: str, text: str, **parts: str) -> None:
+    values = {"severity": "degraded", "do": "", "since": timezone.now(), **parts}
+    Alert.objects.create(kind=kind, subject=subject, text=text, **values)
+
+
+def test_the_page_leads_to_the_open_alerts_of_the_topic(two: World, viewer: Client) -> None:
+    """An alert led to a topic, and the page of the topic did not name it."""
+    open_alert("half_expired", "flights", "a half message expired")
+    open_alert("anomaly", "x", "unusual rate", metric="records_per_s", object_kind="topic", object_name="flights")
+    open_alert("dead_letters_missing", "y", "letters are missing", group_id="mail", topic="flights")
+    open_alert("partitions_offline", "", "1 partition is offline")
+    open_alert("group_stopped", "flights", "a group of this name")
+    page = viewer.get("/topics/flights/").content.decode()
+    texts = ("a half message expired", "unusual rate", "letters are missing")
+    assert "Open alerts" in page and all(text in page for text in texts)
+    assert "1 partition is offline" not in page and "a group of this name" not in page
+    two.offline("orders", 0)
+    other = viewer.get("/topics/orders/").content.decode()
+    assert "1 partition is offline" in other and not any(text in other for text in texts)
 
 
 @pytest.mark.parametrize("tab", ["partitions", "configs", "groups", "changes", "nonsense"])
