@@ -134,7 +134,7 @@ def _one_of(values: list[Json]) -> str:
 
 
 def _text(error: SchemaError) -> str:
-    """What the keyword requires, as a phrase after "must be"."""
+    """The requirement of the keyword, as a phrase after "must be"."""
     keyword = error.validator
     if keyword in ("anyOf", "oneOf"):
         return _choice_text(error)

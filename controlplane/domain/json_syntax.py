@@ -26,7 +26,7 @@ PROBLEMS = {
 
 
 def syntax_problem(error: json.JSONDecodeError) -> str:
-    """What is wrong and where, after "Not JSON: ". A message that this module does not know is kept."""
+    """The problem and its place, after "Not JSON: ". A message that this module does not know is kept."""
     problem = next((text for start, text in PROBLEMS.items() if error.msg.startswith(start)), error.msg)
     return sentence(
         "{problem} (line {lineno}, column {colno}).", problem=problem, lineno=error.lineno, colno=error.colno
