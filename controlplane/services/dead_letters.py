@@ -38,7 +38,7 @@ from controlplane.services.common import Rejected, finish_changes, needs_reason,
 from controlplane.services.dead_letter_batches import ResendResult, forget_below, send_partition
 from controlplane.services.failed_records import DeadLetter, RestoredLetters
 from controlplane.services.produce import MASKED_SOURCE, check_target, permission_check
-from weir_common.phrases import sentence
+from weir_common.phrases import joined, sentence
 
 User = AbstractBaseUser | AnonymousUser
 VERB = AuditOperation.DEAD_LETTERS_SEND
@@ -276,8 +276,15 @@ def _send_audited(
         ]
         total = _sum(total, send_partition(actor, letter_topic, to, partition, copies))
     outcome = Outcome.CONFIRMED if total.sent or not total.refused else Outcome.REJECTED
-    summary = f"{total.sent} sent, {total.already} sent before, {total.refused} rejected, {total.unknown} unknown."
-    finish_changes(object_id, None, Outcome.UNKNOWN if total.unknown else outcome, " ".join([summary, *total.problems]))
+    summary = sentence(
+        "{sent} sent, {already} sent before, {rejected} rejected, {unknown} unknown.",
+        sent=total.sent,
+        already=total.already,
+        rejected=total.refused,
+        unknown=total.unknown,
+    )
+    detail = joined([summary, *total.problems])
+    finish_changes(object_id, None, Outcome.UNKNOWN if total.unknown else outcome, detail)
     return total
 
 

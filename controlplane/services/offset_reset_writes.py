@@ -175,7 +175,7 @@ def finish(
             differences=core.report_differences(different),
             finished_at=timezone.now(),
         )
-        finish_changes(change_id(row), None, outcome, note or "Read back as written.")
+        finish_changes(change_id(row), None, outcome, note or sentence("Read back as written."))
     return row
 
 
