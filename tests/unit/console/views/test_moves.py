@@ -135,7 +135,7 @@ def test_the_end_of_a_drain_shows_that_its_broker_stays_out_of_service(world: Wo
     assert "/brokers/1/restore/" not in operator.get(f"/moves/{move.pk}/").content.decode()
 
 
-def test_the_page_leads_to_the_open_alerts_of_the_move(seeded: dict[str, Any], viewer: Client) -> None:
+def test_the_page_leads_to_the_open_alerts_of_the_move(seeded_cluster: dict[str, Any], viewer: Client) -> None:
     Alert.objects.all().delete()
     assert "<table" in viewer.get("/moves/1/").content.decode()
     for kind, subject in (("move_stuck", "1"), ("move_stuck", "11"), ("broker_down", "1")):

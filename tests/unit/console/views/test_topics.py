@@ -47,7 +47,7 @@ def open_alert(kind: str, subject: str, text: str, **parts: str) -> None:
     Alert.objects.create(kind=kind, subject=subject, text=text, **values)
 
 
-def test_the_page_leads_to_the_open_alerts_of_the_topic(two: World, viewer: Client) -> None:
+def test_the_page_leads_to_the_open_alerts_of_the_topic(two_topics: World, viewer: Client) -> None:
     """An alert led to a topic, and the page of the topic did not name it."""
     open_alert("half_expired", "flights", "a half message expired")
     open_alert("anomaly", "x", "unusual rate", metric="records_per_s", object_kind="topic", object_name="flights")
@@ -58,7 +58,7 @@ def test_the_page_leads_to_the_open_alerts_of_the_topic(two: World, viewer: Clie
     texts = ("a half message expired", "unusual rate", "letters are missing")
     assert "Open alerts" in page and all(text in page for text in texts)
     assert "1 partition is offline" not in page and "a group of this name" not in page
-    two.offline("orders", 0)
+    two_topics.offline("orders", 0)
     other = viewer.get("/topics/orders/").content.decode()
     assert "1 partition is offline" in other and not any(text in other for text in texts)
 

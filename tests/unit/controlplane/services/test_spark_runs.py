@@ -164,11 +164,11 @@ def test_the_note_of_a_restart_ends_with_the_next_progress(driver: Callable[[str
     """The note of a repaired run was shown until the run ended."""
     driver(FAILS_ONCE)
     row = run()
-    until(row, lambda: row.note == "The Spark process ended and is restarted. no connection")
-    until(row, lambda: row.progress == 1)
+    advance_until(row, lambda: row.note == "The Spark process ended and is restarted. no connection")
+    advance_until(row, lambda: row.progress == 1)
     assert (row.state, row.note, row.note_phrase, row.restarts) == (SparkRunState.RUNNING, "", {}, 1)
     (client.folder_of(row.pk) / "end").touch()
-    until(row, lambda: row.state == SparkRunState.FINISHED)
+    advance_until(row, lambda: row.state == SparkRunState.FINISHED)
 
 
 def test_the_number_of_drivers_is_limited() -> None:
