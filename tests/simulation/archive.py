@@ -63,7 +63,7 @@ class Archive:
                 continue
             replica = self.cluster.brokers[state.leader].broker.replica_manager.hosted[tp]
             stored = read_bytes(self.cluster, state.leader, tp, replica.core.high_watermark)
-            kept = self.records_of(tp)
+            kept = self.batches_of(tp)
             if not kept.endswith(stored) or self._upto.get(tp, 0) != replica.core.high_watermark:
                 raise Violation(
                     f"{topic.name}-{index}: the leader has {len(stored)} bytes up to {replica.core.high_watermark}, which are not the end of "

@@ -46,7 +46,7 @@ class LetterChecker:
         """Those whose state ARCHIVING was stored."""
         self._open: set[Failure] = set()
         """Those of `_due` whose end is not stored."""
-        self.on_ended: Counter[Place] = Counter()
+        self.ended: Counter[Place] = Counter()
         """How often the end after a dead letter was stored."""
         self._copies_min: Counter[Place] = Counter()
         """How often a leader said that a dead letter is written while its log still had the record."""
@@ -64,7 +64,7 @@ class LetterChecker:
     def end_stored(self, failure: Failure) -> None:
         if failure in self._open:
             self._open.remove(failure)
-            self.on_ended[failure.place] += 1
+            self.ended[failure.place] += 1
 
     def start_stored(self, share_partition: SharePartitionKey, state_epoch: int, start: int) -> None:
         for failure in [f for f in self._open if f[:2] == (share_partition, state_epoch) and f.offset < start]:
@@ -79,7 +79,7 @@ class LetterChecker:
 
     def verify(self, found: DeadLetters, deleted: Mapping[int, int]) -> None:
         """`deleted`: {partition: the greatest offset to which a client has deleted records}."""
-        for place, least in sorted(self.on_ended.items()):
+        for place, least in sorted(self.ended.items()):
             if found.every[place] < least:
                 raise Violation(f"{place} is archived {least} times, and has {found.every[place]} dead letters")
         for place, least in sorted(self._copies_min.items()):

@@ -33,7 +33,7 @@ def fetch_from_a_deposed_leader() -> list[int]:
             world.run(world.now_us + PAUSE_MS * MS)
 
     first.join()
-    cluster.run_until(lambda: first.connected_store, 20, "the membership")
+    cluster.run_until(lambda: first.joined, 20, "the membership")
     for member in (first, second):  # both sessions are confirmed by the share coordinator
         fetch_until(member, LOCKS_MAX)
         member.acknowledge(LOCKS_MAX, AcknowledgeType.ACCEPT)

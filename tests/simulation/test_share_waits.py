@@ -153,7 +153,7 @@ def serve_members_that_wait() -> None:
         assert member.waits, f"{member.name} does not wait, although the limit is reached: {member.held}"
 
     first.join()
-    cluster.run_until(lambda: first.connected_store, 20, "the membership")
+    cluster.run_until(lambda: first.joined, 20, "the membership")
     deadline_us = world.now_us + JOINED_S_MAX * S
     while len(first.held) < LOCKS_MAX:
         assert world.now_us < deadline_us, f"acquired: {first.held}, errors: {first.errors}"
