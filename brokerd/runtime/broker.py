@@ -138,8 +138,7 @@ class BrokerServer:
 
         self.authorizer = Authorizer(config.values, image)
         self.auth = AuthHelper(self.authorizer)
-        lane = self.jobs.lane
-        authenticator = build_authenticator(config, image, self.loop, lane, lambda: self.membership.tailer.current)
+        authenticator = build_authenticator(config, image, self.loop, self.jobs, lambda: self.membership.tailer.current)
         self.dispatch = Dispatch(config, lambda: self.loop.now, self.authorizer, authenticator)
         self.listeners = Listeners(config, self.dispatch.frame_handler, environment, self.dispatch.rejections)
         self.throttles = Throttles(config.broker_id, config.__getitem__, environment.thread_times)

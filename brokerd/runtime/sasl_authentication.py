@@ -10,17 +10,17 @@ from brokerd.cluster.metadata import AccessKind
 from brokerd.config.broker import BrokerConfig
 from brokerd.net.loop import Loop
 from brokerd.security.scram import Credential
-from brokerd.storage.jobs import Runner
+from brokerd.storage.jobs import Jobs
 
 
 def build_authenticator(
     config: BrokerConfig,
     image: Callable[[], Image],
     loop: Loop,
-    lane: Callable[[str, int], Runner],
+    jobs: Jobs,
     up_to_date: Callable[[], bool],
 ) -> Authenticator | None:
-    """None if no listener uses SASL. `lane(name, threads)` returns separate threads. `up_to_date` returns whether the broker has applied the newest entries of the
+    """None if no listener uses SASL. Passwords are checked in threads of `jobs`. `up_to_date` returns whether the broker has applied the newest entries of the
     metadata log."""
     sasl_listeners = [d for d in config.listeners if d.sasl]
     if not sasl_listeners:
@@ -35,7 +35,7 @@ def build_authenticator(
         config.values,
         frozenset(m for d in sasl_listeners for m in config.for_listener(d, "sasl.enabled.mechanisms")),
         credential,
-        lane,
+        jobs.lane,
         lambda: loop.now,
         loop.call_later,
         config.inter_broker.name,

@@ -15,7 +15,7 @@ from tests.project.test_structure import product_files
 
 PARTICIPLE = re.compile(
     r"(?!seed|need|feed|speed|proceed|succeed)[a-z]+ed|found|made|seen|held|kept|taken|begun|given|known|shown|built|spent|told|put|lost|cut|set|born|drawn|chosen|done"
-    r"|sent|left|said|read"
+    r"|sent|left|said|read|written"
 )
 PREPOSITION = re.compile(
     r"about|above|after|again|alone|along|at|back|before|behind|below|between|beyond|both|by|each|everywhere|exactly|from|here|in|into|now|of|on|once|one"

@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,12 +34,14 @@ LITERALS_MIN = 500
 
 
 def compares_words(path: Path, line: int) -> bool:
-    """Whether the statement of a test at this line (from 0) compares a text: with a literal of several words, by `in` or by a pattern."""
+    """Whether the statement of a test at this line (from 0) compares a text: with a literal of several words, by `in` or by a pattern. A parameter of a test counts
+    like the literals of its values."""
     statements = [
         n
         for n in ast.walk(ast.parse(path.read_text()))
         if isinstance(n, ast.stmt) and n.lineno <= line + 1 <= (n.end_lineno or n.lineno)
     ]
+    texts = {name for n in statements if isinstance(n, ast.FunctionDef) for name in _text_parameters(n)}
     if not statements:
         return False
     found = max(statements, key=lambda n: n.lineno)
@@ -51,7 +53,19 @@ def compares_words(path: Path, line: int) -> bool:
             head = [test]  # not the message of the assertion
         case ast.Raise():
             head = []
-    return any(_is_text(n) for part in head for n in ast.walk(part))
+    return any(_is_text(n) or (isinstance(n, ast.Name) and n.id in texts) for part in head for n in ast.walk(part))
+
+
+def _text_parameters(function: ast.FunctionDef) -> Iterator[str]:
+    """The parameters of a parametrized test one of whose values is a text of several words."""
+    for decorator in function.decorator_list:
+        match decorator:
+            case ast.Call(func=ast.Attribute(attr="parametrize"), args=[names, ast.List(elts=rows), *_]):
+                columns = ast.literal_eval(names)
+                columns = [n.strip() for n in columns.split(",")] if isinstance(columns, str) else list(columns)
+                for row in rows:
+                    values = row.elts if isinstance(row, ast.Tuple) else [row]
+                    yield from (name for name, value in zip(columns, values, strict=False) if _is_text(value))
 
 
 def _is_text(node: ast.AST) -> bool:

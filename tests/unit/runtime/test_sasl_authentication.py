@@ -36,8 +36,8 @@ def build(protocol: str, stored: dict[str, Any], *, up_to_date: bool = True) -> 
     )
     image: Any = SimpleNamespace(access_to=access_to)
     loop: Any = SimpleNamespace(now=SimpleNamespace(mono_ms=0), call_later=lambda *arguments: None)
-    lane: Any = lambda name, threads: SimpleNamespace()  # noqa: E731
-    return build_authenticator(config, lambda: image, loop, lane, lambda: up_to_date)
+    jobs: Any = SimpleNamespace(lane=lambda name, threads: SimpleNamespace())
+    return build_authenticator(config, lambda: image, loop, jobs, lambda: up_to_date)
 
 
 def test_a_broker_without_a_sasl_listener_has_no_authenticator() -> None:

@@ -121,8 +121,9 @@ def test_all_faults_at_once_with_their_paths() -> None:
     with pytest.raises(ValueMisfit) as misfit:
         encode_avro(SCHEMA, json.dumps(wrong))
     sentences = {f.path: f.sentence for f in misfit.value.faults}
-    number = '$.id must be an integer of 64 bits, but it is the text "7". Remove the quotation marks.'
-    assert sentences["$.id"] == number
+    assert (
+        sentences["$.id"] == '$.id must be an integer of 64 bits, but it is the text "7". Remove the quotation marks.'
+    )
     decimal = "a decimal number with at most 6 digits, 2 of them after the point"
     assert sentences["$.price"] == f'$.price must be {decimal}, but it is the text "1.234".'
     time = "a time (2024-01-31T12:30:00Z) or the milliseconds since 1970"
