@@ -66,7 +66,7 @@ def test_the_sample_has_every_load() -> None:
         (mutations.the_high_watermark_is_the_leaders_log_end_offset, 5),
         (mutations.read_committed_goes_to_the_high_watermark, 1),
         (route_changes.records_of_aborted_transactions_are_routed, 5),
-        (mutations.a_producer_is_never_fenced, 13),
+        (mutations.a_producer_is_never_fenced, 1),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
