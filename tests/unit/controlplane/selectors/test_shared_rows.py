@@ -170,7 +170,7 @@ def test_the_number_of_kept_versions_is_limited(monkeypatch: pytest.MonkeyPatch)
     assert read.reads == 6
 
 
-def ended(move_id: int) -> int:
+def count_ended(move_id: int) -> int:
     """The partitions of the move that have ended, by its shared totals."""
     return move_totals.sums_of([Move.objects.get(pk=move_id)])[move_id].ended
 
@@ -183,11 +183,11 @@ def test_the_totals_of_a_move_are_read_again_after_a_change_of_the_move(world: W
     with use_shared_rows(lambda: version_at(1)):
         before = move_totals.kinds_of(move.pk)
         assert move_totals.kinds_of(move.pk) is before and [k.state for k in before] == ["waiting"]
-        assert ended(move.pk) == 0
+        assert count_ended(move.pk) == 0
     move_services.cancel_move(move.pk, actor="alice", comment="c")
     with use_shared_rows(lambda: version_at(1)):
         assert [k.state for k in move_totals.kinds_of(move.pk)] == ["skipped"]
-        assert ended(move.pk) == 2
+        assert count_ended(move.pk) == 2
 
 
 @pytest.mark.django_db
