@@ -47,8 +47,12 @@ TONE_ORDER = {"red": 0, "amber": 1}
 
 def problems_first(rows: Iterable[groups.GroupPartitionRow]) -> list[groups.GroupPartitionRow]:
     """The partitions with lost data, then those with another problem, then the others, each in the given order."""
-    tones = {p: LAG_STATUSES.get(p.status, LAG_STATUSES["unknown"])[1] for p in rows}
-    return sorted(tones, key=lambda p: TONE_ORDER.get(tones[p], len(TONE_ORDER)))
+
+    def severity(row: groups.GroupPartitionRow) -> int:
+        tone = LAG_STATUSES.get(row.status, LAG_STATUSES["unknown"])[1]
+        return TONE_ORDER.get(tone, len(TONE_ORDER))
+
+    return sorted(rows, key=severity)
 
 
 @viewer_required

@@ -68,8 +68,9 @@ Samples = Sequence[Sample]
 @dataclass(frozen=True, slots=True)
 class MoveTotals:
     """Totals over the partitions of a move: numbers of `parts`, of those that `ended`, were `rejected`, have an `unknown` size, have `arrived` at their
-    target (None in rows of older versions). `total` and `done` in bytes, None = no size is known. `weight`: bytes of all, each part with at least PART_BYTES_MIN; `weight_ended` and `weight_arrived`: of
-    those that have ended, of those that are at their target. `done_open`: bytes done of the others."""
+    target (None in rows of older versions). `total` and `done` in bytes, None = no size is known. `weight`: bytes of all, each part with at least
+    PART_BYTES_MIN; `weight_ended` and `weight_arrived`: of those that have ended, of those that are at their target. `done_open`: bytes done of the
+    others."""
 
     parts: int = 0
     ended: int = 0

@@ -75,15 +75,15 @@ def test_the_list_computes_totals_of_a_rollback_and_not_of_ended_moves(world: Wo
     world.end_move("orders", 0)
     while Move.objects.get(pk=done.pk).state != "done":
         move_worker.advance_move(done.pk)
-    untouched = moves.plan_move(parse_scope({"kind": "topic", "topic": "orders", "brokers": [1, 3]}), actor="alice")
-    before = selectors.move_row(untouched.pk)
-    moves.cancel_move(untouched.pk, actor="alice")
+    cancelled = moves.plan_move(parse_scope({"kind": "topic", "topic": "orders", "brokers": [1, 3]}), actor="alice")
+    before = selectors.move_row(cancelled.pk)
+    moves.cancel_move(cancelled.pk, actor="alice")
     with CaptureQueriesContext(connection) as asked:
         rows = {r.id: r for r in selectors.move_list().rows}
     assert not any("movepartition" in q["sql"] for q in asked.captured_queries)
     assert (rows[done.pk].parts, rows[done.pk].parts_ended, rows[done.pk].bytes_total) == (1, 1, 700)
-    cancelled = rows[untouched.pk]
-    assert before is not None and cancelled.parts == before.parts > 0 == cancelled.parts_ended
+    after = rows[cancelled.pk]
+    assert before is not None and after.parts == before.parts > 0 == after.parts_ended
     moves.roll_back_move(done.pk, actor="alice")
     again = selectors.move_row(done.pk)
     assert again is not None and (again.parts, again.parts_ended) == (1, 0)
