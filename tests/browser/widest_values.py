@@ -1,8 +1,8 @@
 """Replaces the values in the tables of an open page by the widest ones that the same cells can have.
 
 That a page fits a window says little about another moment: states, estimates and progress change. The states of a column become those of its kind with the
-longest labels. Numbers, sizes, durations, addresses and names become long ones. Links keep their texts, unless they may wrap. Does not contain: the
-rows (tests/browser/seeded_server.py)."""
+longest labels. Numbers, sizes, durations, addresses, names and operations become long ones. Links keep their texts, unless they may wrap or are numbers. Does
+not contain: the rows (tests/browser/seeded_server.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from playwright.sync_api import Page
 import controlplane
 from console.fragments import state_label
 from console.states import LAG_STATUSES, SHARE_LAG_STATUSES
-from console.vocabulary import wait_text
+from console.vocabulary import operation_text, wait_text
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.wait_reason import REASONS, SEPARATOR
 
 NAME = "deployment-pipeline.production.example.com"
@@ -47,7 +48,16 @@ def state_labels(language: str) -> list[list[str]]:
     return found
 
 
-FILL = r"""([kinds, name, reasons]) => {
+@functools.cache
+def operation_labels(language: str) -> list[str]:
+    """The labels of the operations of the audit log with the longest words, and the longest one."""
+    with translation.override(language):
+        labels = [operation_text(operation) for operation in AuditOperation]
+    by_word = sorted(labels, key=lambda label: max(map(len, label.split())))
+    return [*by_word[-2:], max(labels, key=len)]
+
+
+FILL = r"""([kinds, name, reasons, operations]) => {
     const wide = (text) => text
         .replace(/\b\d{1,3}(?=%)/g, "100")
         .replace(/\b\d[\d.,]* (B|[kMGT]B)(?!\w)/g, "99.9 MB")
@@ -61,6 +71,7 @@ FILL = r"""([kinds, name, reasons]) => {
         return found;
     };
     for (const cell of document.querySelectorAll("main td[data-f=ends]")) if (!cell.querySelector(".st")) cell.textContent = reasons;
+    let at = 0;
     for (const table of document.querySelectorAll("main .wrap table")) {
         const rows = [...table.tBodies[0].rows].filter((row) => [...row.cells].every((cell) => cell.colSpan === 1));
         for (let column = 0; column < (rows[0]?.cells.length ?? 0); column++) {
@@ -71,9 +82,11 @@ FILL = r"""([kinds, name, reasons]) => {
             const longest = most && kinds.filter((_, n) => shared[n] === most).flat().sort((a, b) => b.length - a.length).slice(0, 3);
             if (most) marks.forEach((mark, n) => { mark.textContent = longest[n % 3]; });
             for (const cell of cells) {
+                if (/^[a-z_]+\.[a-z_.]+$/.test(cell.title) && !cell.matches(".some, .rest")) cell.textContent = operations[(at += 1) % operations.length];
                 const named = cell.matches(".some, .wide, :has(> .words)") && /^[\w.-]{2,18}$/.test(cell.innerText.trim()) && !cell.querySelector(".st");
                 for (const node of texts(cell)) {
                     if (named) node.data = name;
+                    else if (cell.matches(".num")) node.data = wide(node.data.trim());
                     else if (!node.parentElement.closest(".st, .b, time, a, button, select")) node.data = wide(node.data.trim());
                 }
             }
@@ -87,4 +100,4 @@ def hidden_by_widest_values(page: Page, language: str) -> list[int]:
     """Pixels that each table is wider than its frame with the widest values. One script does both, so that no live update comes between them."""
     with translation.override(language):
         reasons = wait_text(SEPARATOR.join(f"{reason} (1,000)" for reason in REASONS))
-    return list(page.evaluate(FILL, [state_labels(language), NAME, reasons]))
+    return list(page.evaluate(FILL, [state_labels(language), NAME, reasons, operation_labels(language)]))
