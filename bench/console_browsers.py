@@ -1,7 +1,8 @@
 """`python -m bench.console_browsers URL SOCKET_URL COOKIE COUNT FIRST MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
 
 Each page has a WebSocket with its subjects. It reloads the panels that an update names: at most every 1.5 s, less often when the server is slow, and at most
-every 5 s for panels that follow progress. A page without panels reloads itself, at most every 3 s (static/weir/panels.js). The program opens FIRST of the pages
+every 5 s for panels that follow progress. A page without panels reloads itself, at most every 3 s (static/weir/panels.js). Browsers run on other machines than
+the console, so the program has a lower priority in the operating system. It opens FIRST of the pages
 and prints "open". After a line of input it opens the others and prints "open" again. After the end of its input it prints their values as JSON.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import asyncio
 import html
 import json
+import os
 import random
 import re
 import sys
@@ -32,6 +34,7 @@ ORDER_SEED = 1
 OPENING_MAX = 10
 """Pages that are opened at the same time."""
 SLOW_S = 5.0
+NICENESS = 10
 PANEL = re.compile(r'<[^>]*\bdata-refresh="([^"]*)"[^>]*>')
 SLOWLY = re.compile(r'\bdata-refresh-slowly="([^"]*)"')
 SUBJECT = re.compile(r'\bdata-subject="([^"]*)"')
@@ -215,6 +218,7 @@ async def main() -> None:
     options.add_argument("first", type=int, help="pages that are opened first")
     options.add_argument("move", type=int, help="id of a running move")
     arguments = options.parse_args()
+    os.nice(NICENESS)
     headers = {"Cookie": arguments.cookie, "Origin": arguments.url}
     measurements = Measurements()
     limits = httpx.Limits(max_connections=arguments.count, keepalive_expiry=2.0)  # uvicorn closes after 5 s

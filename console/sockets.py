@@ -26,6 +26,7 @@ from console.cells import PageUpdate, marks_of, page_update
 from console.live_fanout import LiveFanout, fanout
 from console.live_frames import frames
 from console.record_tails import PageTail
+from console.session_checks import session_checks
 from console.texts import known_language
 from controlplane.domain.live_subject import LiveSubject
 from controlplane.domain.record_tail import TailEnd
@@ -36,7 +37,6 @@ from controlplane.monitoring.live_events import BROKERS, CLUSTER, LiveUpdate
 from controlplane.monitoring.visible_updates import visible_update
 from controlplane.selectors.moves import visible_moves
 from controlplane.selectors.overview import overview, overview_shape
-from controlplane.selectors.sessions import signed_in
 from controlplane.selectors.visibility import seen_by
 from controlplane.services.authorization import visibility_of_stored
 
@@ -294,7 +294,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         """Checked at each heartbeat: a log-out, a new password or a deactivation ends the live updates within seconds."""
         session = self.scope.get("session")
         try:
-            return bool(await database_sync_to_async(signed_in)(getattr(session, "session_key", None)))
+            return await session_checks().is_signed_in(getattr(session, "session_key", None))
         except DatabaseError:
             return True  # database unavailable: checked again at the next heartbeat
 

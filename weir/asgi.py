@@ -27,6 +27,7 @@ from console.sockets import urlpatterns  # noqa: E402
 from controlplane.selectors.shared_rows import set_sharing  # noqa: E402
 from weir.celery import app as celery_app  # noqa: E402
 from weir.health import HealthChecks  # noqa: E402
+from weir.request_priority import PagesFirst  # noqa: E402
 
 if TYPE_CHECKING:
     from controlplane.monitoring.monitor import ClusterMonitor
@@ -47,7 +48,7 @@ sys.setswitchinterval(SWITCH_SECONDS)
 
 router = ProtocolTypeRouter(
     {
-        "http": pages,
+        "http": PagesFirst(pages),
         "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(urlpatterns))),
     }
 )

@@ -12,7 +12,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 from rest_framework.authtoken.models import Token
 
-from console import sockets
+from console import session_checks, sockets
 from controlplane.selectors.sessions import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -74,7 +74,7 @@ def test_a_session_ends_with_sign_out_password_and_deactivation() -> None:
 def test_a_live_socket_closes_when_its_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "HEARTBEAT_SECONDS", 0.05)
     known = {"session": True}
-    monkeypatch.setattr(sockets, "signed_in", lambda key: known[key])
+    monkeypatch.setattr(session_checks, "signed_in", lambda key: known[key])
 
     class Session:
         session_key = "session"

@@ -16,7 +16,7 @@ from asgiref.testing import ApplicationCommunicator
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import AnonymousUser
 
-from console import sockets
+from console import session_checks, sockets
 from controlplane.domain.record_tail import TailEnd
 from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.age import DataAge
@@ -70,7 +70,7 @@ def run(
             return DataAge(0.0, zookeeper_away=False, samples_current=True)
 
         monkeypatch.setattr(sockets._age, "now", current_data_age)
-        monkeypatch.setattr(sockets, "signed_in", lambda key: True)
+        monkeypatch.setattr(session_checks, "signed_in", lambda key: True)
         layer = get_channel_layer()
         scope = {"type": "websocket", "path": "/ws/live", "user": FakeUser()}
         socket = ApplicationCommunicator(sockets.LiveSocket.as_asgi(), scope)
