@@ -50,6 +50,6 @@ def remove_member(group_id: str, member_id: str, *, actor: str, comment: str = "
         except Declined as e:
             raise Rejected(sentence("The coordinator declined: {detail}", detail=e)) from e
     outcome = Outcome.CONFIRMED if left else Outcome.UNKNOWN
-    detail = "" if left else "The coordinator still lists the member."
+    detail = "" if left else sentence("The coordinator still lists the member.")
     record(actor, VERB, "group", group_id, comment=comment, before=before, outcome=outcome, detail=detail)
     return outcome

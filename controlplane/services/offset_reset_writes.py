@@ -122,7 +122,7 @@ def _send(
         if deletions := [r.key for r in changing if r.after is None]:
             errors |= client.delete(deletions)
         if len(errors) == len(changing):
-            finish_changes(change_id(row), None, Outcome.REJECTED, "Declined for all partitions.")
+            finish_changes(change_id(row), None, Outcome.REJECTED, sentence("Declined for all partitions."))
             raise _all_declined(row, errors)
         committed, _ = client.fetch_committed([r.key for r in changing])
     except (NoResponse, Declined) as e:

@@ -32,7 +32,7 @@ from controlplane.services.proposal_kinds import (
     ShownView,
     StoredView,
 )
-from weir_common.phrases import joined, phrase_to_json, sentence
+from weir_common.phrases import Phrase, joined, phrase_to_json, sentence
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def approve(proposal_id: int, *, actor: str, comment: str = "") -> Proposal:
             )
         with transaction.atomic():
             _decide(row, ProposalState.APPROVED, actor, comment)
-            alone = "" if actor != row.proposed_by else "Approved by its author: WEIR_SECOND_PERSON is off."
+            alone = "" if actor != row.proposed_by else sentence("Approved by its author: WEIR_SECOND_PERSON is off.")
             _record(row, AuditOperation.PROPOSAL_APPROVE, actor, comment, outcome=Outcome.CONFIRMED, detail=alone)
     return carry_out(proposal_id)
 
@@ -166,7 +166,12 @@ def reject(proposal_id: int, *, actor: str, comment: str) -> Proposal:
     ):
         needs_reason(comment)
         _open(row)
-        state = ProposalState.WITHDRAWN if actor == row.proposed_by else ProposalState.REJECTED
+        if actor == row.proposed_by:
+            state = ProposalState.WITHDRAWN
+            detail = sentence("Withdrawn by {actor}: {reason}", actor=actor, reason=comment)
+        else:
+            state = ProposalState.REJECTED
+            detail = sentence("Rejected by {actor}: {reason}", actor=actor, reason=comment)
         with transaction.atomic():
             _decide(row, state, actor, comment)
             Proposal.objects.filter(pk=row.pk).update(finished_at=timezone.now())
@@ -174,7 +179,7 @@ def reject(proposal_id: int, *, actor: str, comment: str) -> Proposal:
                 AuditOperation.PROPOSAL_WITHDRAW if state == ProposalState.WITHDRAWN else AuditOperation.PROPOSAL_REJECT
             )
             _record(row, verb, actor, comment, outcome=Outcome.CONFIRMED)
-            finish_changes(f"proposal-{row.pk}", None, Outcome.REJECTED, f"{state} by {actor}: {comment}")
+            finish_changes(f"proposal-{row.pk}", None, Outcome.REJECTED, detail)
     return Proposal.objects.get(pk=row.pk)
 
 
@@ -191,7 +196,7 @@ def sweep() -> int:
                     f"proposal-{row.pk}",
                     None,
                     Outcome.REJECTED,
-                    f"The approval request expired after {OPEN_HOURS} h without a decision.",
+                    sentence("The approval request expired after {hours} h without a decision.", hours=OPEN_HOURS),
                 )
                 touched += 1
     late = now - timedelta(seconds=CARRY_OUT_SECONDS)
@@ -225,7 +230,9 @@ def _require_second_person(row: Proposal, actor: str) -> None:
 def _open(row: Proposal) -> None:
     if row.state != ProposalState.OPEN:
         raise Rejected(
-            sentence("Request {id} is {state}; only an open request can be decided.", id=row.pk, state=row.state)
+            sentence(
+                "Request {id} is {state}; only an open request can be decided.", id=row.pk, state=Phrase(row.state)
+            )
         )
     if row.expires_at < timezone.now():
         raise Rejected(

@@ -147,13 +147,14 @@ def _send_audited(
     try:
         result = send()
     except (RegistryRejected, SchemaUnknown) as error:
-        finish_changes(object_id, None, Outcome.REJECTED, str(error))
+        finish_changes(object_id, None, Outcome.REJECTED, reason_of(error))
         raise Rejected(reason_of(error), field) from None
     except RegistryUnreachable as error:
-        finish_changes(object_id, None, Outcome.UNKNOWN, f"{error} {UNKNOWN_OUTCOME}")
-        raise Rejected(sentence("{detail} {advice}", detail=error, advice=UNKNOWN_OUTCOME)) from None
+        detail = sentence("{detail} {advice}", detail=error, advice=UNKNOWN_OUTCOME)
+        finish_changes(object_id, None, Outcome.UNKNOWN, detail)
+        raise Rejected(detail) from None
     except SchemaUnavailable as error:
-        finish_changes(object_id, None, Outcome.UNKNOWN, str(error))
+        finish_changes(object_id, None, Outcome.UNKNOWN, reason_of(error))
         raise Rejected(reason_of(error)) from None
     finish_changes(object_id, None, Outcome.CONFIRMED, "")
     return result

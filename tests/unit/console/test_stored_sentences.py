@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from html import unescape
 from typing import Any
 
 import pytest
 from django.test import Client
-from django.utils import translation
+from django.utils import timezone, translation
 from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
@@ -16,6 +17,7 @@ from console import cells
 from console.vocabulary import translated
 from controlplane.domain import driver_restarts
 from controlplane.domain.compare import StoredComparison, equal_text
+from controlplane.domain.errors import Rejected
 from controlplane.domain.formats import Format, render
 from controlplane.models import (
     Alert,
@@ -35,10 +37,11 @@ from controlplane.models.change import Outcome
 from controlplane.models.phrase_field import note_columns
 from controlplane.monitoring.publisher import move_shape
 from controlplane.selectors import moves as move_selectors
-from controlplane.services import alerts, move_worker, moves, proposals
+from controlplane.services import alerts, move_worker, moves, proposals, schema_subjects
 from controlplane.services.move_planning import parse_scope
 from controlplane.services.proposal_kinds import ProposalHandler
 from tests.unit.controlplane.world import World
+from tests.unit.registry_server import running_registry
 from weir_common.phrases import sentence
 
 CHINESE = {"HTTP_ACCEPT_LANGUAGE": "zh-CN"}
@@ -207,6 +210,70 @@ def test_the_result_of_an_approved_operation_is_translated(
     chinese = "Broker 3 拒绝了中止标记：INVALID_TXN_STATE。" if rejected else "迁移 7 已批准并已启动。"
     monkeypatch.undo()
     assert chinese in page(operator, f"/proposals/{proposal.pk}/") and chinese in page(operator, "/proposals/")
+
+
+@pytest.mark.parametrize(
+    ("actor", "english", "chinese"),
+    [
+        ("cleo", "Rejected by cleo: the disks are new", "已被 cleo 拒绝：the disks are new"),
+        ("", "Withdrawn by {author}: the disks are new", "已被 {author} 撤回：the disks are new"),
+        (None, "The approval request expired after 24 h without a decision.", "审批请求在 24 小时后仍未决定，已过期。"),
+    ],
+)
+def test_the_end_of_an_approval_request_is_translated_in_the_audit_log(
+    seeded_cluster: dict[str, Any], operator: Client, actor: str | None, english: str, chinese: str
+) -> None:
+    """`actor`: who rejects the request, "" = its author, None = nobody."""
+    proposal = Proposal.objects.get()
+    if actor is None:
+        Proposal.objects.update(expires_at=timezone.now() - timedelta(hours=1))
+        assert proposals.sweep() == 1
+    else:
+        proposals.reject(proposal.pk, actor=actor or proposal.proposed_by, comment="the disks are new")
+    change = Change.objects.get(verb="proposal.propose")
+    assert change.detail == english.format(author=proposal.proposed_by)
+    for address in ("/audit/", f"/audit/{change.pk}/"):
+        assert chinese.format(author=proposal.proposed_by) in page(operator, address), address
+
+
+def test_the_approval_by_the_author_is_translated_in_the_audit_log(
+    seeded_cluster: dict[str, Any], operator: Client, settings: Any
+) -> None:
+    settings.WEIR = replace(settings.WEIR, second_person=False)
+    proposal = Proposal.objects.get()
+    proposals.approve(proposal.pk, actor=proposal.proposed_by)
+    change = Change.objects.get(verb="proposal.approve")
+    assert "由请求者本人批准：WEIR_SECOND_PERSON 已关闭。" in page(operator, f"/audit/{change.pk}/")
+
+
+def test_the_state_in_the_rejection_of_a_decision_is_translated(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
+    proposal = Proposal.objects.get()
+    proposals.reject(proposal.pk, actor="cleo", comment="no")
+    with pytest.raises(Rejected):
+        proposals.approve(proposal.pk, actor="cleo")
+    change = Change.objects.get(verb="proposal.approve")
+    assert "is rejected; only an open request" in change.detail
+    assert f"审批请求 {proposal.pk} 的状态为 已拒绝" in page(operator, f"/audit/{change.pk}/")
+
+
+def test_the_outcomes_of_changed_schemas_are_translated_in_the_audit_log(
+    seeded_cluster: dict[str, Any], operator: Client, settings: Any
+) -> None:
+    with running_registry() as registry:
+        settings.WEIR = replace(settings.WEIR, schema_registry_url=registry.url)
+        with pytest.raises(Rejected):
+            schema_subjects.delete_subject("gone", actor="ada", comment="old")
+    settings.WEIR = replace(settings.WEIR, schema_registry_url="http://127.0.0.1:9")
+    with pytest.raises(Rejected):
+        schema_subjects.delete_subject("orders", actor="ada", comment="old")
+    unknown, unreachable = Change.objects.filter(verb="schema.delete").order_by("pk")
+    assert unknown.detail == "The schema registry has no subject gone."
+    assert unreachable.detail.endswith("Look at the subject before you try again.")
+    assert "Schema Registry 没有 Subject gone 。" in page(operator, f"/audit/{unknown.pk}/")
+    shown = page(operator, f"/audit/{unreachable.pk}/")
+    assert "Schema Registry 没有应答" in shown and "重试前请查看该 Subject。" in shown
 
 
 def test_the_problems_of_a_document_are_translated(seeded_cluster: dict[str, Any], operator: Client) -> None:
