@@ -11,8 +11,8 @@ from django.views.decorators.http import require_POST
 
 from console.bulk_forms import BulkApplyForm, BulkTopicForm
 from console.texts import counted, gettext_lazy
-from console.views.bulk_results import BulkResultPage, bulk_result_page
-from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
+from console.views.bulk_results import BulkResultPage, bulk_result_page, filter_needed
+from console.views.shell import actor, flash, operator_required, redirect_to, rejected, render_page, require_role
 from controlplane.domain.roles import RoleResource
 from controlplane.selectors.bulk_lists import BulkList, TooManyRows, keys_of_filter
 from controlplane.services import Rejected, bulk_alerts
@@ -52,6 +52,8 @@ def topics_of_filter(request: HttpRequest) -> HttpResponse:
         "form": form,
     }
     if request.method == "POST" and form.is_valid() and not problem:
+        if not _has_choice(request) and form.cleaned_data["change"].operation is BulkOperation.DELETE:
+            return rejected(request, filter_needed(), "topics", nav="topics")
         if isinstance(form, BulkApplyForm):
             return _apply(request, form, context)
         return _preview(request, form, names, context)
@@ -123,6 +125,11 @@ def _filter(request: HttpRequest) -> dict[str, str]:
     """The filter of the list of topics, from the query string."""
     given = {name: request.GET.get(name, "").strip() for name in ("q", "state", "internal")}
     return {name: value for name, value in given.items() if value}
+
+
+def _has_choice(request: HttpRequest) -> bool:
+    """Topics are selected, or the filter excludes some. The parameter `internal` adds topics."""
+    return bool(request.GET.getlist("t")) or bool(_filter(request).keys() - {"internal"})
 
 
 def _selected_topics(request: HttpRequest) -> tuple[list[str], str]:

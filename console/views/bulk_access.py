@@ -1,4 +1,7 @@
-"""Deletion of several quotas or SCRAM users: the selected ones, or all of a filter. A preview, then the results."""
+"""Deletion of several quotas or SCRAM users: the selected ones, or all of a filter. A preview, then the results.
+
+Invariant: without a filter nothing is deleted. "All of the filter" would be every row of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from django.utils.http import urlencode
 from console.bulk_forms import previewed_keys
 from console.forms import DestroyForm
 from console.texts import gettext_lazy
-from console.views.bulk_results import BulkResultPage, bulk_result_page
+from console.views.bulk_results import BulkResultPage, bulk_result_page, filter_needed
 from console.views.shell import actor, operator_required, rejected, render_page, require_role
 from controlplane.domain.roles import RoleResource
 from controlplane.selectors import quotas, users
@@ -115,10 +118,12 @@ def _result(
 
 
 def _selected_keys(request: HttpRequest, page: BulkPage, filters: dict[str, str]) -> list[str]:
-    """The selected rows, or all of the filter, one more than the limit at most."""
+    """The selected rows, or all of the filter, one more than the limit at most. Raises Rejected without a filter."""
     selected = list(dict.fromkeys(request.GET.getlist("key")))
     if selected:
         return selected
+    if not filters:
+        raise filter_needed()
     query, most = filters.get("q", ""), services.ROWS_MAX
     if page.kind is BulkAccessKind.QUOTAS:
         kind = filters.get("entity_type", "")

@@ -1,4 +1,7 @@
-"""Deletion of several empty consumer groups: the selected ones, or all of a filter. A preview, then the results."""
+"""Deletion of several empty consumer groups: the selected ones, or all of a filter. A preview, then the results.
+
+Invariant: without a filter nothing is deleted. A group whose consumers are stopped is empty, too, and loses its offsets.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from console.forms import DestroyForm
 from console.texts import gettext_lazy
-from console.views.bulk_results import BulkResultPage, bulk_result_page
+from console.views.bulk_results import BulkResultPage, bulk_result_page, filter_needed
 from console.views.shell import actor, operator_required, rejected, render_page, require_role
 from controlplane.domain.roles import RoleResource
 from controlplane.selectors import groups
@@ -33,9 +36,9 @@ RESULT = BulkResultPage(
 
 @operator_required
 def delete_of_filter(request: HttpRequest) -> HttpResponse:
-    names, back = _selected_groups(request), urlencode(_filter(request))
+    back = urlencode(_filter(request))
     try:
-        rows = services.preview(names)
+        rows = services.preview(_selected_groups(request))
     except Rejected as error:
         return rejected(request, error, "groups", nav="groups")
     empty = [r.group_id for r in rows if not r.members]
@@ -75,11 +78,13 @@ def _filter(request: HttpRequest) -> dict[str, str]:
 
 
 def _selected_groups(request: HttpRequest) -> list[str]:
-    """The selected groups, or all of the filter, one more than the limit at most."""
+    """The selected groups, or all of the filter, one more than the limit at most. Raises Rejected without a filter."""
     selected = list(dict.fromkeys(request.GET.getlist("g")))
     if selected:
         return selected
     given = _filter(request)
+    if not given:
+        raise filter_needed()
     found = groups.group_list(query=given.get("q", ""), topic=given.get("topic", ""), per_page=services.GROUPS_MAX + 1)
     return [row.group_id for row in found.rows]
 

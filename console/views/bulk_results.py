@@ -1,5 +1,5 @@
-"""The page of the results of a bulk operation: the number of each outcome, and one row per object. Does not contain: previews (`bulk`, `bulk_access`,
-`bulk_groups`)."""
+"""The end of a bulk operation: the page of its results with the number of each outcome and one row per object, or the rejection of a deletion that has no
+filter. Does not contain: previews (`bulk`, `bulk_access`, `bulk_groups`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console.views.shell import render_page
+from controlplane.services import Rejected
 
 
 class ObjectResult(Protocol):
@@ -37,6 +39,13 @@ class BulkResultPage:
     outcomes: Sequence[tuple[StrEnum, str, str]]
     row_url: str = ""
     note: str = ""
+
+
+def filter_needed() -> Rejected:
+    """The rejection of a deletion of "all rows of the filter" without a filter."""
+    return Rejected(
+        _("A deletion needs a filter or selected rows. Without a filter it would delete all rows of the list.")
+    )
 
 
 def bulk_result_page(

@@ -245,8 +245,9 @@ def not_found(request: HttpRequest, what: str, back: str, nav: str = "") -> Http
 
 
 def rejected(request: HttpRequest, error: Rejected, back: str, nav: str = "") -> HttpResponse:
-    """A 409 page for a rejected operation without a form. Only a POST is recorded in the audit log."""
-    context = {"reason": rejection_text(error), "back": back, "recorded": request.method == "POST"}
+    """A 409 page for a rejected operation without a form. `back`: a path, or the URL name of a page. Only a POST is recorded in the audit log."""
+    path = back if back.startswith("/") else reverse(back)
+    context = {"reason": rejection_text(error), "back": path, "recorded": request.method == "POST"}
     return render_page(request, "console/rejected.html", context, nav=nav, status=409)
 
 

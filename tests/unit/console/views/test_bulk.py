@@ -52,6 +52,18 @@ def test_selected_topics_only(seeded_cluster: dict[str, Any], operator: Client) 
     }
 
 
+@pytest.mark.parametrize("query", ["", "?internal=1"])
+def test_a_deletion_of_all_topics_is_rejected(seeded_cluster: dict[str, Any], operator: Client, query: str) -> None:
+    form = {"operation": "delete", "comment": "old"}
+    before = Topic.objects.filter(deleted_at__isnull=True).count()
+    sent = json.dumps({t.name: t.generation for t in Topic.objects.all()})
+    for step in ({}, {"step": "apply", "topics": sent, "confirm_count": str(before)}):
+        response = operator.post(f"/bulk/topics/{query}", {**form, **step})
+        assert response.status_code == 409 and "needs a filter" in response.content.decode()
+    assert Topic.objects.filter(deleted_at__isnull=True).count() == before
+    assert operator.post(f"/bulk/topics/{query}", SET).status_code == 200
+
+
 def test_a_deletion_needs_the_number_of_topics(seeded_cluster: dict[str, Any], operator: Client) -> None:
     form = {"operation": "delete", "comment": "old"}
     found = chosen_topics(operator.post("/bulk/topics/?q=app-", form).content.decode())

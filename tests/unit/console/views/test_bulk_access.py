@@ -74,3 +74,30 @@ def test_a_role_permits_the_rows_of_its_pattern_only(three_users: None) -> None:
 
 def test_a_viewer_deletes_nothing(three_users: None, viewer: Client) -> None:
     assert viewer.get("/bulk/quotas/").status_code == viewer.get("/bulk/users/").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("address", "listed", "kind"), [("/bulk/quotas/", "/quotas/", "quota"), ("/bulk/users/", "/users/", "scram")]
+)
+def test_a_deletion_without_a_filter_is_rejected_and_not_offered(
+    three_users: None, operator: Client, address: str, listed: str, kind: str
+) -> None:
+    before = existing_keys(kind)
+    response = operator.get(address)
+    page = response.content.decode()
+    assert response.status_code == 409 and "needs a filter" in page and f'href="{listed}"' in page
+    every, filtered = (operator.get(f"{listed}{query}").content.decode() for query in ("", "?q=mail-"))
+    assert address not in every and f"Filter the list to delete several {listed.strip('/')}." in every
+    # The button is in the part of the page that a typed filter replaces: otherwise it would keep the former filter.
+    assert f'href="{address}?q=mail-"' in filtered.partition('id="list"')[2].partition("</main>")[0]
+    assert f"Delete all filtered {listed.strip('/')} (2)" in " ".join(filtered.split())
+    assert existing_keys(kind) == before
+
+
+def test_the_number_of_quotas_is_on_the_button_of_their_limits(three_users: None, operator: Client) -> None:
+    every, filtered = (
+        " ".join(operator.get(f"/quotas/{query}").content.decode().split()) for query in ("", "?q=mail-")
+    )
+    number = len(existing_keys("quota"))
+    assert f"Change the limits of all quotas ({number})" in every
+    assert "Change the limits of all filtered quotas (2)" in filtered

@@ -14,6 +14,8 @@ from controlplane.models.change import Outcome
 from controlplane.services import bulk_groups
 
 ADDRESS = "/bulk/groups/"
+FILTERED = f"{ADDRESS}?q=i"
+"""The groups of the seeded rows, all of which have this letter."""
 
 
 @pytest.fixture
@@ -38,14 +40,14 @@ def previewed_groups(page: str) -> list[str]:
 def test_empty_groups_of_the_filter_are_deleted(
     seeded_cluster: dict[str, Any], operator: Client, deleted_groups: list[str]
 ) -> None:
-    page = operator.get(ADDRESS).content.decode()
+    page = operator.get(FILTERED).content.decode()
     empty = previewed_groups(page)
     assert "nightly" in empty and "billing" not in empty and "omitted" in page
     form = {"groups": json.dumps(empty), "comment": "old"}
     for typed in ("", str(len(empty) + 1)):
-        assert operator.post(ADDRESS, {**form, "confirm_name": typed}).status_code == 400
+        assert operator.post(FILTERED, {**form, "confirm_name": typed}).status_code == 400
     assert not deleted_groups
-    response = operator.post(ADDRESS, {**form, "confirm_name": str(len(empty))})
+    response = operator.post(FILTERED, {**form, "confirm_name": str(len(empty))})
     assert response.status_code == 200 and "Result" in response.content.decode()
     assert deleted_groups == [f"{name} alice old" for name in empty]
 
@@ -60,3 +62,16 @@ def test_a_viewer_deletes_nothing(seeded_cluster: dict[str, Any], viewer: Client
     form = {"groups": '["nightly"]', "comment": "old", "confirm_name": "1"}
     assert viewer.get(ADDRESS).status_code == 403 and viewer.post(ADDRESS, form).status_code == 403
     assert not deleted_groups
+
+
+def test_a_deletion_without_a_filter_is_rejected_and_not_offered(
+    seeded_cluster: dict[str, Any], operator: Client, deleted_groups: list[str]
+) -> None:
+    form = {"groups": '["nightly"]', "comment": "old", "confirm_name": "1"}
+    for response in (operator.get(ADDRESS), operator.post(ADDRESS, form)):
+        assert response.status_code == 409 and "needs a filter" in response.content.decode()
+        assert 'href="/groups/"' in response.content.decode()
+    assert not deleted_groups
+    every, filtered = (operator.get(f"/groups/{query}").content.decode() for query in ("", "?q=nightly"))
+    assert ADDRESS not in every and "Filter the list to delete several empty groups." in every
+    assert f'href="{ADDRESS}?q=nightly"' in filtered.partition('id="list"')[2]
