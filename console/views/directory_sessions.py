@@ -35,6 +35,13 @@ STATUS = {
     LoginRejection.WRONG_STATE: 400,
 }
 """HTTP status by rejection. Rejections that are not listed have 403."""
+OF_THE_ACCOUNT = (
+    LoginRejection.NO_GROUP,
+    LoginRejection.NAME_TAKEN,
+    LoginRejection.INVALID_NAME,
+    LoginRejection.DISABLED,
+)
+"""Rejections that another account may not have. A provider that keeps its session does not ask for one."""
 
 
 def limit_session(request: HttpRequest) -> None:
@@ -56,13 +63,21 @@ def end_session(request: HttpRequest, following: str, reason: str) -> HttpRespon
     return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': following, 'ended': '1'})}")
 
 
-def rejected_page(request: HttpRequest, rejection: LoginRejected, source: LoginSource) -> HttpResponse:
-    """The page of a rejected login, with the groups that would permit it."""
+def rejected_page(
+    request: HttpRequest, rejection: LoginRejected, source: LoginSource, following: str = ""
+) -> HttpResponse:
+    """The page of a rejected login, with the groups that would permit it. `following`: the requested page, for the next attempt."""
     if rejection.user:
         address = request.META.get("REMOTE_ADDR", "")
         external_logins.record_failure(rejection.user, source, address, str(rejection))
     reason = gettext(REJECTIONS[rejection.rejection]).format(**rejection.values)
-    context = {"theme": shell.theme(request), "reason": reason}
+    another = source == LoginSource.OIDC and rejection.rejection in OF_THE_ACCOUNT
+    context = {
+        "theme": shell.theme(request),
+        "reason": reason,
+        "query": urlencode({"next": following} if following else {}),
+        "provider": settings.WEIR.oidc_name if another else "",
+    }
     status = STATUS.get(rejection.rejection, 403)
     return shell.add_security_headers(render(request, "console/login_rejected.html", context, status=status))
 

@@ -44,7 +44,7 @@ def start(request: HttpRequest) -> HttpResponse:
     try:
         return provider_redirect(request, following, silent=False)
     except LoginRejected as rejection:
-        return rejected_page(request, rejection, LoginSource.OIDC)
+        return rejected_page(request, rejection, LoginSource.OIDC, following)
 
 
 @never_cache
@@ -71,7 +71,7 @@ def callback(request: HttpRequest) -> HttpResponse:
         if request.user.is_authenticated:
             external_logins.record_logout(request.user.get_username(), reason=str(rejection))
             logout(request)
-        return rejected_page(request, rejection, LoginSource.OIDC)
+        return rejected_page(request, rejection, LoginSource.OIDC, following)
     finally:
         oidc.forget_state(request, state)
     if not (request.user.is_authenticated and request.user.pk == user.pk):

@@ -46,7 +46,7 @@ class SignIn(LoginView):
         try:
             response = super().post(request, *args, **kwargs)  # type: ignore[arg-type]
         except LoginRejected as rejection:
-            return rejected_page(request, rejection, LoginSource.LDAP)
+            return rejected_page(request, rejection, LoginSource.LDAP, request.POST.get("next", ""))
         if not request.user.is_authenticated:
             logins.count_failed_login(name, address)
         elif request.session.get(BACKEND_SESSION_KEY) == LDAP_BACKEND:
@@ -69,6 +69,8 @@ class SignIn(LoginView):
             "oidc": settings.WEIR.oidc_name if settings.WEIR.oidc_issuer else "",
             "oidc_query": urlencode({"next": following} if following else {}),
             "ended": self.request.GET.get("ended") == "1",
+            "unsent": self.request.GET.get("unsent") == "1",
+            "logged_out": self.request.GET.get("logged_out") == "1",
         }
 
 
@@ -76,9 +78,12 @@ class SignOut(LogoutView):
     http_method_names = ["post", "options"]
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        """End the session of the console. That of the provider continues, and the login page says so."""
+        at_provider = request.session.get(BACKEND_SESSION_KEY) == oidc.BACKEND
         if request.user.is_authenticated:
             logins.logged_out(request.user.get_username())
-        return super().post(request, *args, **kwargs)  # type: ignore[arg-type]
+        response = super().post(request, *args, **kwargs)  # type: ignore[arg-type]
+        return shell.redirect_to("login", logged_out="1") if at_provider else response
 
 
 @never_cache

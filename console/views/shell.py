@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
 from typing import Concatenate, ParamSpec, TypedDict
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
@@ -315,10 +316,17 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _redirect_to_login(request: HttpRequest) -> HttpResponse:
-    address = f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}"
-    if request.headers.get("HX-Request"):
+    """The login, and afterwards the page again. A form is not sent after it: `unsent` makes the login page say so."""
+    reads, htmx = request.method in ("GET", "HEAD"), bool(request.headers.get("HX-Request"))
+    query = {"next": request.get_full_path()}
+    if not reads:
+        # The address of a form may accept no GET: htmx names the page with the form. The login view ignores the address of another site.
+        shown = urlsplit(request.headers.get("HX-Current-URL", ""))
+        query = {"next": shown._replace(scheme="", netloc="").geturl() or query["next"], "unsent": "1"}
+    address = f"{reverse('login')}?{urlencode(query)}"
+    if htmx:
         # htmx would swap the login form into a part of the page: the browser must load the login page instead.
         response = HttpResponse(status=204)
-        response.headers["HX-Redirect"] = address if request.method == "GET" else reverse("login")
+        response.headers["HX-Redirect"] = address
         return response
     return HttpResponseRedirect(address)

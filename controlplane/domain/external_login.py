@@ -45,15 +45,16 @@ class LoginRejection(StrEnum):
 
 
 REJECTIONS: dict[LoginRejection, str] = {
-    LoginRejection.UNREACHABLE: "The login provider {provider} cannot be reached: {cause}. Try again when it is available. An administrator can log in "
-    "with an emergency account.",
+    LoginRejection.UNREACHABLE: "The login provider {provider} cannot be reached: {cause}. Try again when it is available. Until then an emergency "
+    "account can log in with its password. If WEIR_PASSWORD_LOGIN is off, an administrator must turn it on and restart the console.",
     LoginRejection.BAD_RESPONSE: "The login provider {provider} sent a response that cannot be used: {cause}. An administrator must compare the OpenID Connect "
     "settings of Weir with those of the provider.",
     LoginRejection.BAD_DIRECTORY: "The directory {provider} sent a response that cannot be used: {cause}. An administrator must compare the LDAP settings of "
     "Weir with those of the directory.",
     LoginRejection.ATTRIBUTE_MISSING: "The entry {dn} of the directory has no attribute {attribute}, or Weir may not read it. WEIR_LDAP_USER_ATTRIBUTE can name "
     "another one.",
-    LoginRejection.REJECTED_BY_PROVIDER: "The login provider {provider} rejected the login: {cause}.",
+    LoginRejection.REJECTED_BY_PROVIDER: "The login provider {provider} rejected the login: {cause}. Start again. If it happens again, an "
+    "administrator of the provider must give the user access to this client, or compare WEIR_OIDC_CLIENT_ID and WEIR_OIDC_CLIENT_SECRET with it.",
     LoginRejection.WRONG_STATE: "This login was not started in this browser, or was started more than an hour ago. Start again.",
     LoginRejection.INVALID_TOKEN: "The ID token of the login provider {provider} is not valid: {cause}. Start again. If it happens again, an "
     "administrator must compare the clocks, WEIR_OIDC_ISSUER and WEIR_OIDC_CLIENT_ID with those of the provider.",

@@ -379,3 +379,25 @@ def test_without_password_login_the_console_and_the_admin_accept_no_password(cli
     assert 'name="password"' not in page and "Log in with OpenID Connect" in page
     rejected = Client().post("/login/", form)
     assert rejected.status_code == 403 and "Login with a password is off" in rejected.content.decode()
+
+
+def test_after_the_logout_the_page_says_that_the_session_of_the_provider_continues(
+    client: Client, idp: Provider, settings: Any
+) -> None:
+    settings.WEIR = replace(settings.WEIR, oidc_name="Example ID")
+    assert log_in(client, idp).status_code == 302
+    response = client.post("/logout/", follow=True)
+    assert "Your session at Example ID continues." in " ".join(response.content.decode().split())
+    get_user_model().objects.create_user("local", password="long enough for a test")
+    client.force_login(get_user_model().objects.get(username="local"), "django.contrib.auth.backends.ModelBackend")
+    assert "Example ID continues" not in client.post("/logout/", follow=True).content.decode()
+
+
+def test_a_rejected_login_keeps_the_requested_page_and_says_how_to_use_another_account(
+    client: Client, idp: Provider, settings: Any
+) -> None:
+    settings.WEIR = replace(settings.WEIR, oidc_name="Example ID")
+    idp.set_user("s-9", preferred_username="mallory", groups=["sales"])
+    page = log_in(client, idp, "s-9").content.decode()
+    assert 'href="/login/?next=%2Ftopics%2F%3Fq%3Da"' in page
+    assert "To use another account, log out at Example ID first." in " ".join(page.split())

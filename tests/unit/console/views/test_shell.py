@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
 from django.db import OperationalError
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from console.views import shell
+from controlplane.domain.errors import Rejected
 from controlplane.models import Change, Topic
 from controlplane.selectors import acls
 
@@ -164,3 +167,28 @@ def test_a_read_only_console_offers_and_accepts_no_change(operator: Client, sett
     assert rejected.status_code == 403 and "WEIR_READ_ONLY" in rejected.content.decode()
     assert operator.post("/theme/", {"theme": "dark", "next": "/"}).status_code == 302
     assert "Create ACL" not in operator.get("/palette/?q=create").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("headers", "following"),
+    [
+        ({"HX-Request": "true", "HX-Current-URL": "http://testserver/topics/a/?tab=configs"}, "/topics/a/?tab=configs"),
+        ({"HX-Request": "true"}, "/new/topic/"),
+        ({}, "/new/topic/"),
+    ],
+)
+def test_a_form_after_the_end_of_the_session_leads_back_to_its_page_and_says_that_it_was_not_sent(
+    db: None, client: Client, headers: dict[str, str], following: str
+) -> None:
+    response = client.post("/new/topic/", {"name": "a"}, headers=headers)
+    address = response.headers.get("HX-Redirect") or response.headers["Location"]
+    assert parse_qs(urlsplit(address).query) == {"next": [following], "unsent": ["1"]}
+    assert "your input was not sent" in client.get(address).content.decode()
+    assert "your input was not sent" not in client.get("/login/?next=/").content.decode()
+
+
+def test_the_page_of_a_rejected_operation_accepts_the_url_name_of_the_page_before(rf: RequestFactory) -> None:
+    request = rf.get("/bulk/users/")
+    request.user = AnonymousUser()
+    page = shell.rejected(request, Rejected("no"), "users").content.decode()
+    assert f'href="{reverse("users")}"' in page
