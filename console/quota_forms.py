@@ -24,8 +24,8 @@ LABELS = {
     "connection_creation_rate": gettext_lazy("New connections/s"),
 }
 HELP = {
-    "producer_byte_rate": gettext_lazy("Bytes that clients may produce to one broker. Empty: no limit."),
-    "consumer_byte_rate": gettext_lazy("Bytes that clients may fetch from one broker. Empty: no limit."),
+    "producer_byte_rate": gettext_lazy("Bytes that clients may produce to one broker."),
+    "consumer_byte_rate": gettext_lazy("Bytes that clients may fetch from one broker."),
     "request_percentage": gettext_lazy("Time on the event loop of one broker. 100 is the whole loop."),
     "controller_mutation_rate": gettext_lazy("Partitions that clients may create and delete through one broker."),
     "connection_creation_rate": gettext_lazy("Connections that an address may open to one broker."),
@@ -41,9 +41,14 @@ def limit_field(quota: str) -> forms.FloatField:
     return kind(label=LABELS[quota], required=False, widget=widget, help_text=HELP[quota])
 
 
-def current_rate(name: str, by_broker: Mapping[int, float], silent: Sequence[int]) -> str:
-    """A sentence about bytes per second by broker. The largest one is first, because a limit applies to each broker."""
-    if not by_broker:
+def current_rate(name: str, by_broker: Mapping[int, float], silent: Sequence[int], responses: int) -> str:
+    """A sentence about bytes per second by broker. The largest one is first, because a limit applies to each broker. `responses`: number of brokers that
+    responded."""
+    if not responses:
+        return _("The current rate of {name} is unknown: no broker responded.").format(name=name)
+    if not by_broker and silent:
+        text = _("{name} has no connection to the brokers that responded.").format(name=name)
+    elif not by_broker:
         text = _("{name} has no connection now.").format(name=name)
     else:
         broker_id, most = max(by_broker.items(), key=lambda item: item[1])
@@ -74,7 +79,7 @@ class LimitsForm(WeirForm):
         """Add the current rates of the entity `name` to the help of the byte rates."""
         for quota, by_broker in ((PRODUCER_LIMIT, rates.received), (CONSUMER_LIMIT, rates.sent)):
             self[quota].help_text = format_html(
-                "{} <b>{}</b>", HELP[quota], current_rate(name, by_broker, rates.brokers_silent)
+                "{} <b>{}</b>", HELP[quota], current_rate(name, by_broker, rates.brokers_silent, rates.responses)
             )
 
     def limits(self) -> dict[str, float | None]:

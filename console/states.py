@@ -12,7 +12,7 @@ from console.texts import gettext_lazy
 TONES: dict[str, str] = {
     # health, brokers
     "healthy": "", "degraded": "amber", "at_risk": "red", "unknown": "grey", "alive": "", "down": "red", "silent": "amber",
-    "cordoned": "amber", "demoted": "amber", "demoting": "amber", "restarting": "blue", "catching_up": "blue", "skipped": "grey", "empty": "", "corrupt": "red", "disk": "red", "lost": "amber", "diverged": "amber",
+    "cordoned": "amber", "demoted": "amber", "demoting": "amber", "restarting": "blue", "not_safe": "amber", "catching_up": "blue", "skipped": "grey", "empty": "", "corrupt": "red", "disk": "red", "lost": "amber", "diverged": "amber",
     # topics, partitions, replicas
     "active": "", "in_sync": "", "creating": "blue", "changing": "blue", "deleting": "blue", "drift": "amber", "moving": "blue",
     "offline": "red", "under_min_isr": "red", "under_replicated": "amber", "out_of_sync": "amber", "leader": "", "follower": "",
@@ -38,7 +38,7 @@ TONES: dict[str, str] = {
     "saved": "grey", "dropped": "grey",
     "open": "amber", "rejected": "grey", "withdrawn": "grey", "expired": "grey",
     # changes
-    "pending": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber", "outcome.unknown": "amber",
+    "pending": "blue", "not_applied": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber", "outcome.unknown": "amber",
     # notifications
     "sending": "blue", "retrying": "amber", "delivered": "", "failing": "red", "delivering": "", "disabled": "grey", "unused": "grey",
     # acls
@@ -63,7 +63,9 @@ STATE_LABELS = {
     "moving": gettext_lazy("reassigning"),
     "electable": gettext_lazy("would change"),
     "preferred_leads": gettext_lazy("preferred leader"),
+    "not_applied": gettext_lazy("not applied yet"),
     "not_in_isr": gettext_lazy("not in ISR"),
+    "not_safe": gettext_lazy("waiting: not safe"),
     "silent": gettext_lazy("not responding"),
     "unchecked": gettext_lazy("not checked yet"),
     "unfit": gettext_lazy("mode not possible"),

@@ -31,6 +31,7 @@ from console.address_access import may_be_shown
 from console.alert_pages import ALERT_PAGES, PAGES_OF_SUBJECT
 from console.fragments import code_spans
 from console.notification_forms import alert_kind_title
+from console.partition_links import partition_links
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.alert_types import AlertKind, AlertMetric, ClientRejection
 from controlplane.domain.text import coarse_duration, duration_text
@@ -42,6 +43,7 @@ register = template.Library()
 
 register.filter("translated", vocabulary.translated)
 register.filter("phrase", vocabulary.phrase_text)
+register.filter("partition_links", partition_links)
 register.filter("sentence", vocabulary.sentence_text)
 register.filter("number", fragments.number)
 register.filter("past_url", time_links.at_url)

@@ -179,11 +179,12 @@ def client_list(
 @dataclass(frozen=True, slots=True)
 class ClientRates:
     """Bytes per second of the connections of one client ID, one user or both, {broker id: rate} over the last ten to twenty seconds, because a quota is a
-    limit per broker. `received`: requests; `sent`: responses. Brokers without such a connection are missing."""
+    limit per broker. `received`: requests; `sent`: responses. Brokers without such a connection are missing. `responses`: number of brokers that responded."""
 
     received: dict[int, float]
     sent: dict[int, float]
     brokers_silent: list[int]
+    responses: int
 
 
 def client_rates(entity: Entity) -> ClientRates | None:
@@ -201,7 +202,8 @@ def client_rates(entity: Entity) -> ClientRates | None:
                 continue
             received[response.broker_id] = received.get(response.broker_id, 0.0) + client.received_bytes_per_second
             sent[response.broker_id] = sent.get(response.broker_id, 0.0) + client.sent_bytes_per_second
-    return ClientRates(received, sent, [response.broker_id for response in responses if response.value is None])
+    silent = [response.broker_id for response in responses if response.value is None]
+    return ClientRates(received, sent, silent, len(responses) - len(silent))
 
 
 def _rejected_clients(responses: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:

@@ -55,12 +55,13 @@ class QuotaUseRow:
 
 @dataclass(frozen=True, slots=True)
 class QuotaDetail:
-    """`use`: of the brokers that answered, at most 200 rows of `use_count`. `silent_brokers` did not respond."""
+    """`use`: of the brokers that responded, at most 200 rows of `use_count`. `silent_brokers` did not respond. `responses`: number of brokers that did."""
 
     row: QuotaRow
     use: list[QuotaUseRow]
     use_count: int
     silent_brokers: list[int]
+    responses: int
 
 
 QUOTA_COLUMNS = {"name": "key", "changed_at": "changed_at", "changed_by": "changed_by"}
@@ -118,7 +119,8 @@ def quota_detail(quota_id: int) -> QuotaDetail | None:
     responses = call_brokers(living, quota_use)
     measured = {a.broker_id: a.value for a in responses if a.value is not None}
     use = _use(row, measured)
-    return QuotaDetail(row, use[:USE_ROWS_MAX], len(use), [a.broker_id for a in responses if a.value is None])
+    silent = [a.broker_id for a in responses if a.value is None]
+    return QuotaDetail(row, use[:USE_ROWS_MAX], len(use), silent, len(measured))
 
 
 def _use(row: QuotaRow, measured: dict[int, list[MeasuredRate]]) -> list[QuotaUseRow]:

@@ -29,6 +29,11 @@ class TurnRow:
     finished_at: datetime | None
     away_s: float | None
 
+    @property
+    def is_blocked(self) -> bool:
+        """A queued broker has a note only while the job waits for the conditions of its restart."""
+        return self.state == StepState.WAITING and bool(self.note)
+
 
 @dataclass(frozen=True, slots=True)
 class RestartRow:
@@ -48,6 +53,10 @@ class RestartRow:
     created_at: datetime
     finished_at: datetime | None
     can: list[str]
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.state == RestartState.RUNNING and self.now is not None and self.now.is_blocked
 
 
 UNFINISHED, FINISHED = "unfinished", "finished"

@@ -83,7 +83,7 @@ class RouteProblemRow:
 @dataclass(frozen=True, slots=True)
 class RoutePartitionRow:
     """A source partition. `state`: starting, running, throttled, blocked, or unknown. `generation`: the definition that it uses. `lost_records`: all
-    records that retention deleted before they were routed."""
+    records that retention deleted before they were routed; null: unknown. `problems` of an unknown state are unknown, too."""
 
     index: int
     state: str
@@ -94,8 +94,12 @@ class RoutePartitionRow:
     status: str
     routed_per_s: float | None
     generation: int | None
-    lost_records: int
+    lost_records: int | None
     problems: list[RouteProblemRow]
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.state == UNKNOWN
 
     @property
     def is_blocked(self) -> bool:
@@ -267,6 +271,6 @@ def _partition(partition: GroupPartition, state: Mapping[str, Any] | None) -> Ro
         status=partition.status,
         routed_per_s=partition.consumed_per_s,
         generation=known.get("generation"),
-        lost_records=int(known.get("lost", 0)),
+        lost_records=int(known["lost"]) if "lost" in known else None,
         problems=[RouteProblemRow(*map(str, q)) for q in known.get("problems", []) if len(q) == 3],
     )

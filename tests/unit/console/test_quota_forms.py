@@ -44,18 +44,24 @@ def test_each_field_names_the_entities_that_need_it() -> None:
 
 
 def test_a_current_rate_names_the_broker_with_the_largest_one() -> None:
-    one = current_rate("client-id shop", {2: 1_500_000.0}, [])
+    one = current_rate("client-id shop", {2: 1_500_000.0}, [], 1)
     assert one == "Current rate of client-id shop: 1.5 MB/s at broker 2."
-    many = current_rate("client-id shop", {1: 500_000.0, 2: 1_500_000.0}, [3])
+    many = current_rate("client-id shop", {1: 500_000.0, 2: 1_500_000.0}, [3], 2)
     assert many == (
         "Current rate of client-id shop: 1.5 MB/s at broker 2, 2.0 MB/s at 2 brokers together. Brokers without a response: 3."
     )
-    assert current_rate("user ann", {}, []) == "user ann has no connection now."
+    assert current_rate("user ann", {}, [], 2) == "user ann has no connection now."
+
+
+def test_a_client_of_brokers_that_do_not_respond_is_not_said_to_be_absent() -> None:
+    assert current_rate("user ann", {}, [1, 2], 0) == "The current rate of user ann is unknown: no broker responded."
+    some = current_rate("user ann", {}, [2], 1)
+    assert some == "user ann has no connection to the brokers that responded. Brokers without a response: 2."
 
 
 def test_the_current_rates_are_beside_the_byte_rates() -> None:
     form = QuotaForm()
-    form.show_rates("user <ann>", ClientRates(received={1: 2e6}, sent={1: 3e6}, brokers_silent=[]))
+    form.show_rates("user <ann>", ClientRates(received={1: 2e6}, sent={1: 3e6}, brokers_silent=[], responses=1))
     assert "user &lt;ann&gt;: 2.0 MB/s at broker 1" in str(form["producer_byte_rate"].help_text)
     assert "user &lt;ann&gt;: 3.0 MB/s at broker 1" in str(form["consumer_byte_rate"].help_text)
     assert "Current rate" not in str(form["request_percentage"].help_text)

@@ -41,6 +41,14 @@ def test_a_quota_is_created_shown_with_its_use_edited_and_deleted(operator: Clie
     assert [c.verb for c in Change.objects.order_by("id")] == ["quota.set", "quota.set", "quota.set", "quota.delete"]
 
 
+def test_without_a_response_the_use_is_unknown(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page said that the brokers that answered report no clients. No broker had answered."""
+    monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: [BrokerResponse(1, None, "it is down")])
+    page = operator.post("/new/quota/", FORM, follow=True).content.decode()
+    assert "No broker responded: the current use is unknown." in page and "report no clients" not in page
+    assert "not applied yet" in page
+
+
 def test_limits_that_another_operator_changed_are_not_overwritten(operator: Client) -> None:
     """The form sends all limits: it restored those that another operator had changed since it was opened."""
     operator.post("/new/quota/", FORM)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from django.test import Client
 
+from controlplane.domain.restart import blocker
+from controlplane.domain.restart_phrases import NOT_SAFE
 from controlplane.models import RollingRestart
 from tests.unit.controlplane.world import World
+from weir_common.phrases import phrase_to_json, sentence
 
 
 def test_the_chosen_brokers_are_restarted_in_their_order(world: World, operator: Client) -> None:
@@ -23,6 +26,24 @@ def test_the_chosen_brokers_are_restarted_in_their_order(world: World, operator:
 def test_without_a_choice_all_live_brokers_are_restarted(world: World, operator: Client) -> None:
     world.down(2)
     assert "Restart 2 brokers, one at a time" in operator.get("/brokers/restarts/new/").content.decode()
+
+
+def test_a_restart_that_cannot_continue_is_amber_in_the_list_and_on_its_page(world: World, operator: Client) -> None:
+    """It looked like a healthy one: the broker was "queued" in grey, and the list showed no wait at all."""
+    operator.post("/brokers/restarts/new/", {"b": ["1", "2"], "comment": "x"})
+    row = RollingRestart.objects.get()
+    page = operator.get(f"/brokers/restarts/{row.pk}/").content.decode()
+    assert "waiting: not safe" not in page and "Restart a broker process when its note says so." in page
+    note = sentence(NOT_SAFE, reasons=blocker(1, "orders", 0, [1, 2], 2))
+    row.steps.filter(broker_id=1).update(note=note, note_phrase=phrase_to_json(note))
+    page = operator.get(f"/brokers/restarts/{row.pk}/").content.decode()
+    assert page.count('<span class="st st-amber">waiting: not safe</span>') == 2, (
+        "in the head and in the row of broker 1"
+    )
+    assert '<a href="/topics/orders/0/">orders-0</a>' in page
+    listed = operator.get("/brokers/restarts/").content.decode()
+    assert "waiting: not safe" in listed and "0 of 2" in listed
+    assert f"Open rolling restart {row.pk}" in operator.get("/brokers/restarts/new/").content.decode()
 
 
 def test_the_operations_follow_the_state(world: World, operator: Client) -> None:

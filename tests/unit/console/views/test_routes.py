@@ -24,7 +24,12 @@ def topic_without_coordinator(monkeypatch: pytest.MonkeyPatch, db: Any) -> None:
 def test_a_route_is_created_shown_tested_edited_and_deleted(operator: Client) -> None:
     assert "No routes." in operator.get("/routes/").content.decode()
     page = operator.post("/new/route/", FORM, follow=True).content.decode()
-    assert "Route r created." in page and "*.paid" in page and "no coordinator responded" in page
+    assert (
+        "Route r created." in page
+        and "not applied yet" in page
+        and "*.paid" in page
+        and "no coordinator responded" in page
+    )
     assert "orders" in operator.get("/routes/").content.decode()
     tested = operator.get("/routes/r/", {"key": "eu.paid", "headers": "a=b"}).content.decode()
     assert "eu.paid" in tested and "a=b" in tested

@@ -276,9 +276,9 @@ def test_the_rates_of_an_entity_are_by_broker(world: World, monkeypatch: pytest.
     shop, more = client("shop", 4, received_bytes_per_second=1), client("shop", 2, principal="User:ann")
     replication = client("shop", 100, is_broker=True)
     patch_responses(monkeypatch, {1: [shop, more, replication], 2: [client("other", 7)]}, silent=[3])
-    assert selectors.client_rates({"client-id": "shop"}) == ClientRates({1: 1.0}, {1: 6.0}, [3])
-    assert selectors.client_rates({"user": "ann"}) == ClientRates({1: 0.0}, {1: 2.0}, [3])
-    assert selectors.client_rates({"user": "shop", "client-id": "other"}) == ClientRates({2: 0.0}, {2: 7.0}, [3])
+    assert selectors.client_rates({"client-id": "shop"}) == ClientRates({1: 1.0}, {1: 6.0}, [3], 2)
+    assert selectors.client_rates({"user": "ann"}) == ClientRates({1: 0.0}, {1: 2.0}, [3], 2)
+    assert selectors.client_rates({"user": "shop", "client-id": "other"}) == ClientRates({2: 0.0}, {2: 7.0}, [3], 2)
 
 
 @pytest.mark.parametrize("entity", [{}, {"ip": "10.0.0.1"}, {"client-id": None}, {"user": "ann", "client-id": None}])

@@ -43,6 +43,18 @@ def test_the_state_allows_acts(state: str, can: list[str]) -> None:
     assert row is not None and row.can == can
 
 
+def test_a_queued_broker_with_a_note_waits_for_the_conditions_of_its_restart() -> None:
+    pk = restart("done", "waiting", "waiting")
+    row = restarts.restart_row(pk)
+    assert row is not None and not row.is_blocked, "the next step has not been decided"
+    RestartStep.objects.filter(restart=pk, broker_id=2).update(note="Broker 2 is down; start it, or cancel.")
+    row = restarts.restart_row(pk)
+    assert row is not None and row.is_blocked and [t.is_blocked for t in row.turns] == [False, True, False]
+    RollingRestart.objects.filter(pk=pk).update(state="paused")
+    row = restarts.restart_row(pk)
+    assert row is not None and not row.is_blocked, "a paused restart waits for nobody but the operator"
+
+
 def test_the_unfinished_restart_is_the_one_with_the_turn() -> None:
     assert restarts.working_restart() is None and restarts.restart_row(9) is None
     restart("done", state="done", turn=None)

@@ -90,7 +90,7 @@ def test_a_coordinator_that_does_not_respond_leaves_the_states_unknown() -> None
     create_observed_group()
     detail = selectors.route_detail("r")
     assert detail is not None and detail.states_unknown == "no coordinator"
-    assert {p.state for p in detail.partitions} == {"unknown"}
+    assert {(p.state, p.lost_records, p.is_unknown) for p in detail.partitions} == {("unknown", None, True)}
     assert selectors.route_detail("x") is None
 
 
