@@ -102,6 +102,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.RESTART_FAILED: lambda t: _page("connector-restart", [], cluster=t[0], name=t[1]),
     StepKind.OPEN_CONNECTOR: lambda t: _page("connector", [], cluster=t[0], name=t[1]),
     StepKind.OPEN_CONNECT: lambda t: _page("connect", [], cluster=t[0]),
+    StepKind.OPEN_CAUSE: lambda t: _page("alert", t),
 }
 ALL_TOPICS = {StepKind.DRAIN_BROKER, StepKind.MOVE_OFF_BROKER, StepKind.PLAN_AGAIN}
 """Steps that move replicas of every topic: their views reject users who see only some."""
@@ -146,6 +147,7 @@ LABELS: dict[str, str] = {
     StepKind.RESTART_FAILED: gettext_lazy("Restart what has failed of {1}"),
     StepKind.OPEN_CONNECTOR: gettext_lazy("Open connector {1}"),
     StepKind.OPEN_CONNECT: gettext_lazy("Open Connect cluster {0}"),
+    StepKind.OPEN_CAUSE: gettext_lazy("Open the cause"),
 }
 """Labels in other languages than English; {0} and the like are the target. The start of a process has START_LABELS."""
 

@@ -33,7 +33,7 @@ from controlplane.domain.proposal import ProposalKind
 from controlplane.domain.text import size_text
 from controlplane.selectors import alerts, brokers, move_loads, moves, recoveries
 from controlplane.selectors.move_returns import copies_back
-from controlplane.selectors.next_steps import plan_move_again
+from controlplane.selectors.move_steps import plan_move_again
 from controlplane.services import Rejected, proposals, schedules, tails
 from controlplane.services import moves as services
 from controlplane.services.adaptive_throttle import bounds_of

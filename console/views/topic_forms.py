@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 from console.config_groups import grouped_configs
 from console.forms import DestroyForm, ReasonForm, TopicForm
 from console.history_charts import page_charts
+from console.next_steps import StepButton, buttons
 from console.panels import lazy
 from console.views.shell import (
     actor,
@@ -32,6 +33,7 @@ from controlplane.domain.topic_states import ConfigSource
 from controlplane.monitoring import change_marks
 from controlplane.selectors import partitions, recoveries, remote_sizes, topics, truncations
 from controlplane.selectors.changes import previous_configs
+from controlplane.selectors.next_steps import start_replicas
 from controlplane.selectors.retention_effect import RetentionEffect, deletion
 from controlplane.services import Rejected, recovery
 from controlplane.services import topics as services
@@ -271,6 +273,11 @@ def adopt(request: HttpRequest, topic_id: UUID) -> HttpResponse:
     return redirect_to("topic", row.name)
 
 
+def _starts(row: partitions.PartitionRow, request: HttpRequest) -> list[StepButton]:
+    """Buttons that start the brokers without which the partition has no leader."""
+    return list(buttons(start_replicas(row.electable, row.replicas), request.user)) if row.leader is None else []
+
+
 PARTITION_CHARTS = ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes", "replicas_in_sync")
 
 
@@ -286,6 +293,7 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
         {
             "p": row,
             "p_text": str(index),
+            "steps": lazy(lambda: _starts(row, request)),
             "storage": lazy(remote_sizes.partition_storage, name, index),
             "h": lazy(page_charts, request, f"partition:{name}:{index}", *PARTITION_CHARTS),
             "truncations": truncations.partition_truncations(name, index),
@@ -327,7 +335,9 @@ def recover(request: HttpRequest, name: str, index: int, broker_id: int) -> Http
             _("The replica on broker {broker_id} ({size}) is deleted.").format(
                 broker_id=broker_id, size=_size(None if replica is None else replica.size_bytes)
             ),
-            _("Another in-sync replica becomes the leader, and the replica is copied from it.")
+            _("The partition has no leader to copy from.")
+            if row.leader is None
+            else _("Another in-sync replica becomes the leader, and the replica is copied from it.")
             if row.leader == broker_id
             else _("Copied from the leader, broker {leader}: {size}.").format(
                 leader=row.leader, size=_size(leader_bytes)
@@ -337,7 +347,9 @@ def recover(request: HttpRequest, name: str, index: int, broker_id: int) -> Http
             ),
             _("The request is rejected if no other replica is alive and in sync."),
         ],
-        "button": _("Re-replicate from the new leader")
+        "button": _("Re-replicate")
+        if row.leader is None
+        else _("Re-replicate from the new leader")
         if row.leader == broker_id
         else _("Re-replicate from broker {leader}").format(leader=row.leader),
         "back": reverse("partition", args=[name, index]),

@@ -12,6 +12,7 @@ from controlplane.domain.alert_phrases import NO_FORECASTS, AlertPhrase
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import AlertCase, AlertFacts, AlertMetric, DiskForecastFacts, Severity
 from controlplane.domain.move_states import MoveState
+from controlplane.domain.progress import StallCause
 from controlplane.domain.text import coarse_count, coarse_duration, size_text
 from weir_common.phrases import Phrase, Value, number_of
 
@@ -200,7 +201,7 @@ def moves(facts: AlertFacts, *, failed: bool) -> list[AlertCase]:
                 "parts": number_of(m.stalled, *AlertPhrase.PARTITIONS),
                 "is": "is" if m.stalled == 1 else "are",
                 "was": "was" if m.stalled == 1 else "were",
-                "why": Phrase(AlertPhrase.CAUSES, {"causes": [Phrase(c.replace("_", " ")) for c in m.causes]})
+                "why": Phrase(AlertPhrase.CAUSES, {"causes": [_stall(c, m.down.get(c, ())) for c in m.causes]})
                 if m.causes
                 else "",
             },
@@ -208,6 +209,16 @@ def moves(facts: AlertFacts, *, failed: bool) -> list[AlertCase]:
         for m in facts.moves
         if (m.state == MoveState.FAILED) == failed and (m.stalled or failed)
     ]
+
+
+DOWN = {StallCause.TARGET_DOWN: AlertPhrase.TARGETS_DOWN, StallCause.SOURCE_DOWN: AlertPhrase.SOURCES_DOWN}
+
+
+def _stall(cause: str, down: Sequence[int]) -> Phrase:
+    if cause not in DOWN or not down:
+        return Phrase(cause.replace("_", " "))
+    one, many = DOWN[StallCause(cause)]
+    return Phrase(one, {"brokers": [str(b) for b in down]}, many, len(down))
 
 
 def moves_outrun(facts: AlertFacts) -> list[AlertCase]:

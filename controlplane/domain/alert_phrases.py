@@ -68,6 +68,8 @@ class AlertPhrase:
     OR_LATER = "{low} or later"
     TO = "{low} to {high}"
     CAUSES = " ({causes})"
+    TARGETS_DOWN: Pair = ("target broker {brokers} is down", "target brokers {brokers} are down")
+    SOURCES_DOWN: Pair = ("source broker {brokers} is down", "source brokers {brokers} are down")
     SEE_JOB = "see the job page."
     CHANGED_BY = " Last changed by {user}."
     UNDECIDED_MANY = "about {count} undecided half messages"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -133,13 +133,14 @@ class DiskForecastFacts:
 @dataclass(frozen=True, slots=True)
 class MoveFacts:
     """A move that is in progress, or that failed and was not rolled back. `needs_bytes_per_s`: the move cannot finish below this rate.
-    `causes`: why the stuck partitions make no progress, of `progress.StallCause`."""
+    `causes`: why the stuck partitions make no progress, of `progress.StallCause`. `down`: cause -> the brokers that are down for it, where known."""
 
     move_id: int
     state: MoveState
     stalled: int
     needs_bytes_per_s: int | None = None
     causes: tuple[str, ...] = ()
+    down: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

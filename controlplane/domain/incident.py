@@ -22,13 +22,15 @@ that started before the failure has another cause."""
 
 @dataclass(frozen=True, slots=True)
 class OpenAlert:
-    """`objects`: what the alert is about or depends on, such as `broker:2`, `group:billing`, `move:7`. `since_s`: seconds since the epoch."""
+    """`objects`: what the alert is about or depends on, such as `broker:2`, `group:billing`, `move:7`. `since_s`: seconds since the epoch.
+    `own_cause`: the recorded cause is the object itself, such as a broker or a disk. So a cause that affects the whole cluster does not explain the alert."""
 
     id: int
     kind: AlertKind
     severity: Severity
     since_s: float
     objects: frozenset[str] = frozenset()
+    own_cause: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +80,6 @@ RETENTION = frozenset({AlertKind.GROUP_RETENTION, AlertKind.GROUP_DATA_LOST})
 MOVES = frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED, AlertKind.MOVE_WILL_NOT_FINISH})
 
 RULES: tuple[CauseRule, ...] = (
-    CauseRule(
-        AlertKind.ZOOKEEPER_AWAY,
-        frozenset({AlertKind.MONITOR_SILENT, AlertKind.NO_CONTROLLER, AlertKind.CHANGES_UNKNOWN, *PARTITIONS, *MOVES}),
-        shared=False,
-    ),
-    CauseRule(
-        AlertKind.NO_CONTROLLER,
-        frozenset({AlertKind.PARTITIONS_OFFLINE, AlertKind.CHANGES_UNKNOWN, *MOVES}),
-        shared=False,
-    ),
-    CauseRule(
-        AlertKind.WORKER_SILENT,
-        frozenset({AlertKind.SPARK_WORKER_SILENT, AlertKind.CHANGES_UNKNOWN, *MOVES}),
-        shared=False,
-    ),
     CauseRule(AlertKind.BROKER_DOWN, PARTITIONS | GROUPS | RETENTION | MOVES),
     CauseRule(
         AlertKind.DISK_FAILED,
@@ -106,8 +93,32 @@ RULES: tuple[CauseRule, ...] = (
     CauseRule(AlertKind.GROUP_STALLED, RETENTION, of="group:"),
     CauseRule(AlertKind.GROUP_FALLING_BEHIND, RETENTION, of="group:"),
     CauseRule(AlertKind.MOVE_WILL_NOT_FINISH, frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED}), of="move:"),
+    CauseRule(
+        AlertKind.ZOOKEEPER_AWAY,
+        frozenset(
+            {
+                AlertKind.MONITOR_SILENT,
+                AlertKind.NO_CONTROLLER,
+                AlertKind.CHANGES_UNKNOWN,
+                *PARTITIONS,
+                AlertKind.MOVE_STUCK,
+            }
+        ),
+        shared=False,
+    ),
+    CauseRule(
+        AlertKind.NO_CONTROLLER,
+        frozenset({AlertKind.PARTITIONS_OFFLINE, AlertKind.CHANGES_UNKNOWN, AlertKind.MOVE_STUCK}),
+        shared=False,
+    ),
+    CauseRule(
+        AlertKind.WORKER_SILENT,
+        frozenset({AlertKind.SPARK_WORKER_SILENT, AlertKind.CHANGES_UNKNOWN, AlertKind.MOVE_STUCK}),
+        shared=False,
+    ),
 )
-"""The first rule that applies names the cause. The causes are in the order in which one causes the next."""
+"""The first rule that applies names the cause. A common object is a stronger reason than a cause that affects the whole cluster, so these are last. Within
+both parts the causes are in the order in which one causes the next. A move that was rejected, or that producers outrun, has that cause itself."""
 
 FAILURES = frozenset(
     {AlertKind.BROKER_DOWN, AlertKind.BROKER_SILENT, AlertKind.DISK_FAILED, AlertKind.PARTITIONS_OFFLINE}
@@ -120,7 +131,11 @@ def explains(rule: CauseRule, cause: OpenAlert, effect: OpenAlert) -> bool:
         cause.kind is rule.cause
         and effect.kind in rule.effects
         and cause.since_s <= effect.since_s + (LAG_CAUSE_LATE_S if lag else CAUSE_LATE_S)
-        and (not rule.shared or any(name.startswith(rule.of) for name in cause.objects & effect.objects))
+        and (
+            not effect.own_cause
+            if not rule.shared
+            else any(name.startswith(rule.of) for name in cause.objects & effect.objects)
+        )
     )
 
 

@@ -46,13 +46,15 @@ class StepKind(StrEnum):
     OPEN_CONNECT = "open_connect"
     PROPOSE_ABORT = "propose_abort"
     SEARCH_HANGING = "search_hanging"
+    OPEN_CAUSE = "open_cause"
+    """The page of the alert that explains this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """`target`: the object, in the order of an address: [broker], [topic, partition], [topic, partition, broker], [topic, partition,
     offset], [broker, topic, partition=replicas, ...], [process name], [topic-partition@offset], [principal, host, resource type, resource name, operation],
-    [Connect cluster], [Connect cluster, connector], [Connect cluster, connector, task], [move, kind of its scope, name=value, ...],
+    [alert], [Connect cluster], [Connect cluster, connector], [Connect cluster, connector, task], [move, kind of its scope, name=value, ...],
     [move, broker, bytes that are left to copy to it or "" = unknown]."""
 
     kind: str

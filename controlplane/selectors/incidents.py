@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from django.db.models import Q
+
 from controlplane.domain import incident
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.audit_operation import operation_label
@@ -30,6 +32,7 @@ from controlplane.models import (
     ShareGroupPartition,
 )
 from controlplane.models.change import Outcome
+from controlplane.models.move import PartState
 from controlplane.selectors.alert_thresholds import (
     AppliedThreshold,
     ThresholdChange,
@@ -38,15 +41,19 @@ from controlplane.selectors.alert_thresholds import (
 )
 from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
 from controlplane.selectors.changes import WITHOUT_EFFECT
-from controlplane.selectors.next_steps import next_steps
+from controlplane.selectors.next_steps import next_steps, step_to_cause
 from controlplane.selectors.visibility import limited, visible
 from weir_common.phrases import Phrase, sentence, with_phrase
 
 PartitionName = tuple[str, int]
 """Topic and index of a partition."""
 
-BROKER_CAUSES = (StallCause.TARGET_DOWN, StallCause.SOURCE_DOWN, StallCause.NO_SPACE, StallCause.FETCH_ERROR)
+TARGET_CAUSES = (StallCause.TARGET_DOWN, StallCause.NO_SPACE)
+"""Causes of a stuck partition for which its new brokers are the reason."""
+BROKER_CAUSES = (*TARGET_CAUSES, StallCause.SOURCE_DOWN, StallCause.FETCH_ERROR)
 """Causes of a stuck partition for which its brokers are the reason."""
+CLUSTER_CAUSES = ("", StallCause.CONTROLLER, StallCause.WILL_NOT_FINISH)
+"""Causes of a partition without a reason of its own to be stuck. WILL_NOT_FINISH has its own alert."""
 
 TROUBLED_MAX = 1_000
 """Maximum number of partitions with problems that are read to find the brokers that alerts depend on."""
@@ -162,12 +169,21 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
         severity,
         caused_by,
         effects,
-        next_steps(row),
+        _steps(row, caused_by),
         changes_before(row.since),
         timeline,
         applied_thresholds(row.kind, row.subject),
         threshold_changes(row.kind, row.subject, row.since, row.ended_at),
     )
+
+
+def _steps(row: AlertRow, caused_by: AlertRow | None) -> list[NextStep]:
+    """First the step of the cause: an effect ends with it, and its own operation may not work before."""
+    own = next_steps(row)
+    if caused_by is None:
+        return own
+    first = step_to_cause(caused_by)
+    return [first, *(s for s in own if (s.kind, s.target) != (first.kind, first.target))]
 
 
 def changes_before(since: datetime) -> list[ContextRow]:
@@ -215,6 +231,7 @@ def _transition(t: MoveTransition) -> str:
 def _group(rows: Sequence[AlertRow]) -> list[IncidentRow]:
     by_id = {a.id: a for a in rows}
     objects = _objects(rows) if len(rows) > 1 else {}
+    own = _with_own_cause(rows) if len(rows) > 1 else set()
     found = incident.incidents(
         [
             incident.OpenAlert(
@@ -223,6 +240,7 @@ def _group(rows: Sequence[AlertRow]) -> list[IncidentRow]:
                 Severity(a.severity),
                 a.since.timestamp(),
                 frozenset(objects.get(a.id, ())),
+                a.id in own,
             )
             for a in rows
         ]
@@ -272,6 +290,24 @@ def _brokers(dependencies: Dependencies, spots: AbstractSet[PartitionName]) -> s
     return {broker for spot in spots for broker in dependencies.missing[spot]}
 
 
+MOVE_COLUMNS = ("move_id", "cause", "replicas_from", "replicas_to")
+
+
+def _brokers_of_cause(cause: str, old: Sequence[int], new: Sequence[int]) -> set[int]:
+    if cause in TARGET_CAUSES:
+        return set(new) - set(old)
+    return set(old) if cause == StallCause.SOURCE_DOWN else {*old, *new}
+
+
+def _with_own_cause(rows: Sequence[AlertRow]) -> set[int]:
+    """Ids of the alerts about stuck moves that no missing controller, ZooKeeper or worker explains: a partition is rejected or has another cause."""
+    stuck = {int(a.subject): a.id for a in rows if a.kind == AlertKind.MOVE_STUCK}
+    parts = MovePartition.objects.filter(move_id__in=stuck).order_by()
+    own = parts.filter(Q(state=PartState.REJECTED) | ~Q(cause__in=CLUSTER_CAUSES)).values_list("move_id", flat=True)
+    waiting = parts.filter(cause=StallCause.CONTROLLER).values_list("move_id", flat=True)
+    return {stuck[m] for m in {*own.distinct()} - {*waiting.distinct()}} if stuck else set()
+
+
 def _dependencies(rows: Sequence[AlertRow]) -> Dependencies:
     columns = ("topic__name", "index", "replicas", "isr", "leader")
     troubled = list(ObservedPartition.objects.filter(in_trouble=True).values_list(*columns)[:TROUBLED_MAX])
@@ -293,8 +329,8 @@ def _dependencies(rows: Sequence[AlertRow]) -> Dependencies:
     if kinds & incident.MOVES:
         ids = [int(a.subject) for a in rows if a.kind in incident.MOVES]
         parts = MovePartition.objects.filter(move_id__in=ids, cause__in=BROKER_CAUSES)
-        for move_id, old, new in parts.values_list("move_id", "replicas_from", "replicas_to")[:TROUBLED_MAX]:
-            moves.setdefault(str(move_id), set()).update(f"broker:{b}" for b in (*old, *new))
+        for move_id, cause, old, new in parts.values_list(*MOVE_COLUMNS)[:TROUBLED_MAX]:
+            moves.setdefault(str(move_id), set()).update(f"broker:{b}" for b in _brokers_of_cause(cause, old, new))
     damaged: set[str] = set()
     if AlertKind.COPIES_DAMAGED in kinds:
         reports = ReplicaDamageReport.objects.filter(ended_at__isnull=True, recovery__isnull=True)

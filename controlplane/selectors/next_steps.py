@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.conf import settings
 from django.db.models import F, Sum
 
@@ -16,15 +18,6 @@ from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_states import MoveState
 from controlplane.domain.next_step import NextStep, StepKind
-from controlplane.domain.scope import (
-    DrainScope,
-    FillScope,
-    PartitionsScope,
-    RebalanceScope,
-    ReplicationFactorScope,
-    Scope,
-    TopicScope,
-)
 from controlplane.models import (
     Broker,
     Change,
@@ -43,7 +36,9 @@ from controlplane.models import (
 from controlplane.models.change import Outcome
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.disk_relief import relief
+from controlplane.selectors.move_steps import plan_again
 from controlplane.selectors.moves import ROLLED_BACK_PARTS
+from controlplane.selectors.partitions import electable
 from controlplane.selectors.topics import drift_list
 from controlplane.selectors.visibility import visible
 
@@ -86,6 +81,17 @@ def start_broker(broker_id: int) -> list[NextStep]:
     return _process(f"broker-{broker_id}")
 
 
+def start_replicas(electable: Sequence[int], replicas: Sequence[int]) -> list[NextStep]:
+    """The starts of the brokers that can give a partition a leader: of those that can lead it without loss, or else of all that have a replica."""
+    return [step for b in electable or replicas for step in start_broker(b)]
+
+
+def step_to_cause(cause: AlertRow) -> NextStep:
+    """The first step of the alert that explains another one, or its page if it has no step."""
+    steps = next_steps(cause)
+    return steps[0] if steps else NextStep(StepKind.OPEN_CAUSE, "Open the cause", [str(cause.id)])
+
+
 def _no_controller(_: AlertRow) -> list[NextStep]:
     return [_start(name) for name in supervisor.stopped_names(settings.WEIR.data_dir, "controller-")]
 
@@ -101,7 +107,8 @@ def _broker(a: AlertRow) -> list[NextStep]:
 
 
 def _disk_failed(a: AlertRow) -> list[NextStep]:
-    return [NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])]
+    """The page of the broker says whether a restart is safe. A drain copies all replicas."""
+    return [*_broker(a), NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])]
 
 
 def _disk_slow(a: AlertRow) -> list[NextStep]:
@@ -157,7 +164,9 @@ def _largest_topic(broker_id: str) -> str | None:
 
 
 def _partition(alert: AlertRow) -> list[NextStep]:
-    rows = ObservedPartition.objects.filter(in_trouble=True, leader__isnull=alert.kind == AlertKind.PARTITIONS_OFFLINE)
+    if alert.kind == AlertKind.PARTITIONS_OFFLINE:
+        return _offline()
+    rows = ObservedPartition.objects.filter(in_trouble=True, leader__isnull=False)
     if alert.kind == AlertKind.PARTITIONS_UNDER_MIN_ISR:
         rows = rows.filter(topic__under_min_isr__gt=0)
     places = rows.order_by("topic__name", "index").values_list("topic__name", "index", "isr")
@@ -166,10 +175,24 @@ def _partition(alert: AlertRow) -> list[NextStep]:
     found = min(places[: TROUBLE_EXAMINED_MAX if fewest else 1], key=lambda row: len(row[2]), default=None)
     if found is None:
         return []
-    name, target = f"{found[0]}-{found[1]}", [found[0], str(found[1])]
-    steps = [NextStep(StepKind.OPEN_PARTITION, f"Open {name}", target)]
-    if alert.kind == AlertKind.PARTITIONS_OFFLINE:
-        steps.append(NextStep(StepKind.PROPOSE_ELECTION, f"Request unclean leader election of {name}", target))
+    return [_open_partition(found[0], found[1])]
+
+
+def _open_partition(topic: str, index: int) -> NextStep:
+    return NextStep(StepKind.OPEN_PARTITION, f"Open {topic}-{index}", [topic, str(index)])
+
+
+def _offline() -> list[NextStep]:
+    """Of the first partition without a leader. An election needs a replica on a live broker."""
+    rows = ObservedPartition.objects.filter(in_trouble=True, leader__isnull=True).select_related("topic")
+    found = rows.order_by("topic__name", "index").first()
+    if found is None:
+        return []
+    topic, index = found.topic.name, found.index
+    steps = [*start_replicas([] if found.voters else electable(found), found.replicas), _open_partition(topic, index)]
+    if Broker.objects.filter(alive=True, broker_id__in=found.replicas).exists():
+        label = f"Request unclean leader election of {topic}-{index}"
+        steps.append(NextStep(StepKind.PROPOSE_ELECTION, label, [topic, str(index)]))
     return steps
 
 
@@ -181,7 +204,7 @@ def _unclean_election(alert: AlertRow) -> list[NextStep]:
     configs = NextStep(StepKind.EDIT_CONFIGS, f"Edit configs of {alert.subject}", [alert.subject])
     if index is None:
         return [configs]
-    return [NextStep(StepKind.OPEN_PARTITION, f"Open {alert.subject}-{index}", [alert.subject, str(index)]), configs]
+    return [_open_partition(alert.subject, index), configs]
 
 
 def _steps_for_damage(a: AlertRow) -> list[NextStep]:
@@ -189,6 +212,8 @@ def _steps_for_damage(a: AlertRow) -> list[NextStep]:
     found = rows.order_by("topic_name", "partition", "broker_id").first()
     if found is None:
         return []
+    if ObservedPartition.objects.filter(topic__name=found.topic_name, index=found.partition, leader=None).exists():
+        return [_open_partition(found.topic_name, found.partition)]  # there is no replica to copy from
     label = f"Re-replicate {found.topic_name}-{found.partition} on broker {found.broker_id}"
     target = [found.topic_name, str(found.partition), str(found.broker_id)]
     return [NextStep(StepKind.RECOVER_REPLICA, label, target)]
@@ -209,38 +234,7 @@ def _move_failed(a: AlertRow) -> list[NextStep]:
         return []
     if move.parts.filter(ROLLED_BACK_PARTS).exists():
         return [NextStep(StepKind.ROLL_BACK_MOVE, f"Roll back move {move.pk}", [a.subject]), *_move_stuck(a)]
-    return [*_plan_again(move), *_move_stuck(a)]
-
-
-def plan_move_again(move_id: int, state: str) -> list[NextStep]:
-    """The step that plans this move again, for its page. Empty if the move has not failed."""
-    move = visible(Move.objects.filter(pk=move_id)).first() if state == MoveState.FAILED else None
-    return [] if move is None else _plan_again(move)
-
-
-def _plan_again(move: Move) -> list[NextStep]:
-    scope = _scope_values(move.scope)
-    return [NextStep(StepKind.PLAN_AGAIN, f"Plan move {move.pk} again", [str(move.pk), *scope])] if scope else []
-
-
-def _scope_values(scope: Scope) -> list[str]:
-    """The kind of the scope, and its values as name=value. Empty if the form of a new move cannot have them."""
-    kind = scope.KIND.value
-    match scope:
-        case DrainScope(broker, rack) | FillScope(broker, rack):
-            return [kind, f"rack={rack}" if rack is not None else f"broker={broker}"]
-        case TopicScope(topic, brokers):
-            return [kind, f"topic={topic}", *(f"over={b}" for b in brokers)]
-        case ReplicationFactorScope(topic, factor):
-            return [kind, f"topic={topic}", f"factor={factor}"]
-        case RebalanceScope(goals, tolerance):
-            return [kind, *(f"goal={g}" for g in goals), f"tolerance={tolerance:g}"]
-        case PartitionsScope(placements, count):
-            topics = {p.topic for p in placements}
-            if len(topics) != 1 or count not in (None, len(placements)):
-                return []
-            chosen = ((f"p={p.partition}", f"r{p.partition}={','.join(map(str, p.replicas))}") for p in placements)
-            return [kind, f"topic={topics.pop()}", *(value for pair in chosen for value in pair)]
+    return [*_move_stuck(a), *plan_again(move)]
 
 
 def _move_stuck(a: AlertRow) -> list[NextStep]:

@@ -88,6 +88,11 @@ class PartitionRow:
     majority: MajorityVote | None
 
     @property
+    def has_live_replica(self) -> bool:
+        """Without one, no election is possible, not even an unclean one."""
+        return len(self.down) < len(self.replicas)
+
+    @property
     def is_under_min_isr(self) -> bool:
         return self.leader is not None and len(self.isr) < self.min_isr
 

@@ -6,7 +6,7 @@ the evaluation of the facts and the rows of alerts (`alerts`); which facts are a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import Count, F, Q, QuerySet, Sum
@@ -58,6 +58,8 @@ from weir_common.phrases import Phrase, Value
 
 FORECAST_AGE_MAX = timedelta(days=1)
 """Maximum age of a forecast that causes an alert. After that time its job has stopped, and the disk may have changed."""
+STUCK_MAX = 1_000
+"""Maximum number of stuck partitions whose brokers are read."""
 
 DOCUMENT_ALERTS_MAX = 50
 """Maximum number of alerts about drift, one per owner: as many as the page of documents shows."""
@@ -375,10 +377,30 @@ def _moves(since: object) -> tuple[types.MoveFacts, ...]:
     stalled: dict[int, dict[str, int]] = {}
     for move_id, cause, count in counted:
         stalled.setdefault(move_id, {})[cause] = count
+    down = _down_brokers(list(stalled))
     return tuple(
         types.MoveFacts(
-            m.pk, MoveState(m.state), sum(causes.values()), m.needs_bytes_per_s, tuple(sorted(c for c in causes if c))
+            m.pk,
+            MoveState(m.state),
+            sum(causes.values()),
+            m.needs_bytes_per_s,
+            tuple(sorted(c for c in causes if c)),
+            down.get(m.pk, {}),
         )
         for m in rows.order_by("pk")
         if (causes := stalled.get(m.pk, {})) or m.needs_bytes_per_s is not None or m.state == MoveState.FAILED
     )
+
+
+def _down_brokers(moves: Sequence[int]) -> dict[int, dict[str, tuple[int, ...]]]:
+    """{move: {cause: the brokers that are down}}: new brokers of a partition that waits for its target, old ones of a partition that waits for its source."""
+    if not moves:
+        return {}
+    down = set(Broker.objects.filter(alive=False).values_list("broker_id", flat=True))
+    causes = (StallCause.TARGET_DOWN, StallCause.SOURCE_DOWN)
+    parts = MovePartition.objects.filter(move__in=moves, cause__in=causes).order_by("pk")
+    found: dict[int, dict[str, set[int]]] = {}
+    for move, cause, old, new in parts.values_list("move_id", "cause", "replicas_from", "replicas_to")[:STUCK_MAX]:
+        waits = set(new) - set(old) if cause == StallCause.TARGET_DOWN else set(old)
+        found.setdefault(move, {}).setdefault(cause, set()).update(waits & down)
+    return {move: {cause: tuple(sorted(b)) for cause, b in by.items()} for move, by in found.items()}

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from brokerd.cluster.model import REPLACED
-from controlplane.models import Proposal, ReplicaTruncation
+from controlplane.models import Broker, Proposal, ReplicaTruncation
 
 TO_4 = '{"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [4]}]}'
 
@@ -72,6 +72,22 @@ def test_the_second_person_can_open_what_the_request_is_about(
     page = operator.get(f"/proposals/{row.pk}/").content.decode()
     link = f'<a href="{address}">{target}</a>' if address else f"<dd>{target}</dd>"
     assert link in page
+
+
+def test_a_partition_without_a_live_replica_has_no_election_and_no_replica_to_copy(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
+    """Both were offered on the page, and always rejected."""
+    seeded_cluster["world"].offline("orders", 2)
+    page = operator.get("/topics/orders/2/").content.decode()
+    assert "No election is possible" not in page and "Request unclean leader election" in page
+    assert ">Re-replicate<" not in page
+    review = operator.get("/topics/orders/2/recover/2/").content.decode()
+    assert "no leader to copy from" in review and "broker None" not in review
+    Broker.objects.update(alive=False)
+    page = operator.get("/topics/orders/2/").content.decode()
+    assert "No election is possible: start one of these brokers" in page
+    assert "nclean leader election" not in page
 
 
 def test_an_unclean_election_is_proposed_from_the_page_of_a_partition_without_a_leader(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from graphlib import TopologicalSorter
 
 from hypothesis import given
@@ -40,6 +41,24 @@ def test_a_lost_zookeeper_explains_outdated_data_and_alerts_that_need_a_controll
     controller, stuck = alert(2, K.NO_CONTROLLER, since=6, grave=True), alert(3, K.MOVE_STUCK, "move:7", since=30)
     (found,) = incidents([controller, stuck, silent, away])
     assert found == Incident(1, (2, 0, 3), Severity.AT_RISK)
+
+
+def test_a_dead_broker_is_the_cause_although_zookeeper_is_lost_too() -> None:
+    """The loss of ZooKeeper was shown as the cause of partitions whose broker was down."""
+    away, down = alert(1, K.ZOOKEEPER_AWAY), alert(2, K.BROKER_DOWN, "broker:3", since=5)
+    offline = alert(3, K.PARTITIONS_OFFLINE, "broker:3", since=9, grave=True)
+    elsewhere = alert(4, K.PARTITIONS_UNDER_MIN_ISR, "broker:2", since=9, grave=True)
+    assert causes([away, down, offline, elsewhere]) == {3: 2, 4: 1}
+
+
+def test_a_move_with_a_cause_of_its_own_is_no_effect_of_zookeeper_a_controller_or_a_worker() -> None:
+    """A rejected move and one that producers outran were shown as effects of ZooKeeper."""
+    kinds = (K.MOVE_FAILED, K.MOVE_WILL_NOT_FINISH)
+    moves = [alert(10 + i, kind, f"move:{i}", since=30) for i, kind in enumerate(kinds)]
+    full = replace(alert(20, K.MOVE_STUCK, "move:7", since=30), own_cause=True)
+    waits = alert(21, K.MOVE_STUCK, "move:8", since=30)
+    for cause in (K.ZOOKEEPER_AWAY, K.NO_CONTROLLER, K.WORKER_SILENT):
+        assert causes([alert(1, cause), *moves, full, waits]) == {21: 1}
 
 
 def test_a_worker_that_does_not_run_explains_stuck_moves() -> None:

@@ -7,10 +7,22 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from controlplane.models import Alert, Broker, Change, ClusterEvent, ConsumerGroup, GroupPartition, ReplicaDamageReport
+from controlplane.models import (
+    Alert,
+    Broker,
+    Change,
+    Cluster,
+    ClusterEvent,
+    ConsumerGroup,
+    GroupPartition,
+    Move,
+    ReplicaDamageReport,
+)
 from controlplane.selectors import incidents
 from controlplane.services import alerts
 from controlplane.services import incidents as services
+from controlplane.services.move_planning import parse_scope
+from controlplane.services.moves import plan_move
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -48,8 +60,21 @@ def test_an_effect_names_its_cause(world: World) -> None:
     detail = incidents.incident_detail(effect.pk)
     assert detail is not None and detail.caused_by is not None
     assert (detail.caused_by.kind, detail.effects) == ("broker_down", [])
-    assert [s.kind for s in detail.next_steps] == ["open_partition", "propose_election"]
-    assert detail.next_steps[1].target == ["orders", "0"]
+    steps = [(s.kind, s.target) for s in detail.next_steps]
+    orders = ["orders", "0"]
+    assert steps == [("open_broker", ["1"]), ("open_partition", orders), ("propose_election", orders)]
+
+
+def test_an_effect_of_a_cause_without_an_operation_leads_first_to_the_cause(world: World) -> None:
+    """The first button of a move was its throttle, which nobody can change without ZooKeeper."""
+    world.topic("orders", (1, 2))
+    move = stuck_move("controller", [2, 3])
+    lost_zookeeper()
+    alerts.evaluate()
+    detail = incidents.incident_detail(move.pk)
+    assert detail is not None and detail.caused_by is not None
+    cause = ("open_cause", [str(detail.caused_by.id)])
+    assert [(s.kind, s.target) for s in detail.next_steps] == [cause, ("open_move", [move.subject])]
 
 
 def test_the_page_has_the_changes_of_the_fifteen_minutes_before(world: World) -> None:
@@ -101,6 +126,44 @@ def test_a_resolved_alert_keeps_its_page_and_has_no_next_step(world: World) -> N
     Alert.objects.update(ended_at=timezone.now())
     detail = incidents.incident_detail(Alert.objects.get(kind="broker_down").pk)
     assert detail is not None and (detail.next_steps, detail.effects, detail.caused_by) == ([], [], None)
+
+
+def stuck_move(cause: str, to: list[int]) -> Alert:
+    scope = parse_scope({"kind": "topic", "topic": "orders", "brokers": to})
+    move = plan_move(scope, actor="alice", comment="x")
+    Move.objects.filter(pk=move.pk).update(state="running")
+    move.parts.update(cause=cause, state="copying")
+    alerts.evaluate()
+    return Alert.objects.get(kind="move_stuck")
+
+
+def lost_zookeeper() -> None:
+    Cluster.objects.update(zookeeper_connected=False)
+
+
+@pytest.mark.parametrize(
+    ("cause", "down", "explained_by"),
+    [
+        ("target_down", 3, "broker_down"),
+        ("target_down", 1, None),
+        ("no_space", None, None),
+        ("controller", None, "zookeeper_away"),
+    ],
+)
+def test_a_stuck_move_is_an_effect_of_what_its_partitions_wait_for(
+    world: World, cause: str, down: int | None, explained_by: str | None
+) -> None:
+    """A move with a target that was down was shown as an effect of ZooKeeper, and of a source that was down."""
+    world.topic("orders", (1, 2))
+    world.topic("other", (3, 2))
+    move = stuck_move(cause, [2, 3])
+    lost_zookeeper()
+    if down is not None:
+        world.down(down)
+    alerts.evaluate()
+    detail = incidents.incident_detail(move.pk)
+    assert detail is not None
+    assert (detail.caused_by.kind if detail.caused_by else None) == explained_by
 
 
 def test_a_slow_disk_is_the_cause_of_the_replicas_that_lag_on_it(world: World) -> None:

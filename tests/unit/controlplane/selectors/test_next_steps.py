@@ -37,7 +37,8 @@ from controlplane.models import (
     ReplicaDamageReport,
 )
 from controlplane.selectors.alerts import AlertRow
-from controlplane.selectors.next_steps import next_steps, plan_move_again
+from controlplane.selectors.move_steps import plan_move_again
+from controlplane.selectors.next_steps import next_steps
 from controlplane.services.move_planning import parse_scope
 from controlplane.services.moves import plan_move
 from tests.unit.controlplane.world import World
@@ -56,7 +57,7 @@ def next_steps_of(
 def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
     assert next_steps_of("broker_down", "2") == [("open_broker", ["2"]), ("drain_broker", ["2"])]
     assert next_steps_of("broker_silent", "2") == [("open_broker", ["2"])]
-    assert next_steps_of("disk_failed", "2") == [("drain_broker", ["2"])]
+    assert next_steps_of("disk_failed", "2") == [("open_broker", ["2"]), ("drain_broker", ["2"])]
     assert next_steps_of("disk_low", "2") == [], "no topic has bytes on it"
     assert next_steps_of("disk_filling", "2") == [("open_broker", ["2"])]
     assert next_steps_of("disk_slow", "2") == [("demote_broker", ["2"]), ("open_broker", ["2"])]
@@ -103,7 +104,7 @@ def test_a_failed_move_is_rolled_back_if_a_partition_has_moved(world: World) -> 
     move = Move.objects.get(pk=plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk)
     move.parts.update(state="rejected", active=False)
     page, again = ("open_move", [str(move.pk)]), ("plan_again", [str(move.pk), "drain", "broker=1"])
-    assert next_steps_of("move_failed", str(move.pk)) == [again, page], "a roll back would change no partition"
+    assert next_steps_of("move_failed", str(move.pk)) == [page, again], "a roll back would change no partition"
     MovePartition.objects.filter(pk=min(move.parts.values_list("pk", flat=True))).update(state="done")
     assert next_steps_of("move_failed", str(move.pk)) == [("roll_back_move", [str(move.pk)]), page]
     assert next_steps_of("move_failed", "777") == []
@@ -130,7 +131,7 @@ def test_the_form_of_a_new_move_gets_the_scope_of_the_failed_one(
 ) -> None:
     move = str(Move.objects.create(scope=scope, state="failed").pk)
     again = [] if values is None else [("plan_again", [move, *values])]
-    assert next_steps_of("move_failed", move) == [*again, ("open_move", [move])]
+    assert next_steps_of("move_failed", move) == [("open_move", [move]), *again]
     assert [(s.kind, s.target) for s in plan_move_again(int(move), "failed")] == again
     assert plan_move_again(int(move), "done") == []
 
@@ -141,13 +142,18 @@ def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -
     assert next_steps_of("worker_silent") == next_steps_of("spark_worker_silent") == []
 
 
-def test_each_stopped_controller_can_be_started(world: World, settings: Any, tmp_path: Path) -> None:
+def supervised(settings: Any, tmp_path: Path, **names: str) -> None:
+    """State of each process of a running `weir up`."""
     own = supervisor.started_at(os.getpid())
-    names = {"controller-1": "running", "controller-2": "stopped", "controller-3": "stopped", "broker-1": "stopped"}
     rows = [{"name": n, "pid": os.getpid(), "started": own, "state": s, "exit_code": None} for n, s in names.items()]
     state = {"supervisor": {"pid": os.getpid(), "started": own}, "processes": rows}
     (tmp_path / "processes.json").write_text(json.dumps(state))
     settings.WEIR = replace(settings.WEIR, data_dir=tmp_path)
+
+
+def test_each_stopped_controller_can_be_started(world: World, settings: Any, tmp_path: Path) -> None:
+    names = {"controller-1": "running", "controller-2": "stopped", "controller-3": "stopped", "broker-1": "stopped"}
+    supervised(settings, tmp_path, **names)
     assert next_steps_of("no_controller") == [("start_process", ["controller-2"]), ("start_process", ["controller-3"])]
 
 
@@ -173,6 +179,32 @@ def test_the_first_partition_with_the_problem_is_opened(world: World) -> None:
         ("open_partition", ["orders", "1"]),
         ("propose_election", ["orders", "1"]),
     ]
+
+
+def test_a_partition_without_a_live_replica_needs_a_broker_and_no_election(
+    world: World, settings: Any, tmp_path: Path
+) -> None:
+    """The election was offered although the request for it was always rejected."""
+    world.topic("orders", (1, 2))
+    world.offline("orders", 0)
+    page, election = ("open_partition", ["orders", "0"]), ("propose_election", ["orders", "0"])
+    assert next_steps_of("partitions_offline") == [page, election]
+    world.down(1)
+    assert next_steps_of("partitions_offline") == [page, election]
+    world.down(2)
+    assert next_steps_of("partitions_offline") == [page]
+    supervised(settings, tmp_path, **{"broker-1": "stopped", "broker-2": "stopped", "broker-3": "stopped"})
+    start = ("start_process", ["broker-1"])  # only broker 1 has all records
+    assert next_steps_of("partitions_offline") == [start, page]
+
+
+def test_a_damaged_replica_without_a_leader_has_nothing_to_be_copied_from(world: World) -> None:
+    world.topic("orders", (1, 2))
+    topic_id = world.image.topic_ids["orders"]
+    ReplicaDamageReport.objects.create(topic_id=topic_id, topic_name="orders", partition=0, broker_id=2, kind="disk")
+    assert next_steps_of("copies_damaged") == [("recover_replica", ["orders", "0", "2"])]
+    world.offline("orders", 0)
+    assert next_steps_of("copies_damaged") == [("open_partition", ["orders", "0"])]
 
 
 def test_the_record_at_the_committed_offset_of_a_stalled_group_is_read(world: World) -> None:

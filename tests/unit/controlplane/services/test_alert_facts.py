@@ -113,6 +113,11 @@ def test_a_stuck_move_has_its_causes_and_an_unfinishable_move_is_one_alert(world
     move.parts.filter(partition=0).update(cause="target_down")
     alerts.evaluate()
     assert [a.text for a in selectors.alert_list().rows] == [f"Move {move.pk}: 1 partition is stuck (target down)."]
+    target = next(iter(set(move.parts.get(partition=0).replicas_to) - {1, 2}))
+    Broker.objects.filter(pk__in=(1, target)).update(alive=False)
+    alerts.evaluate()
+    said = Alert.objects.get(kind="move_stuck").text
+    assert said == f"Move {move.pk}: 1 partition is stuck (target broker {target} is down)."
 
 
 @pytest.mark.django_db
