@@ -57,7 +57,10 @@ IMMEDIATE: dict[str, ImmediateAction] = {
 def alert_list(request: HttpRequest) -> HttpResponse:
     ended = request.GET.get("state", "") == alerts.RESOLVED
     state = alerts.RESOLVED if ended else alerts.OPEN
-    read, options = partial(alerts.alert_list, state=state), list_options(request, "-ended_at" if ended else "severity")
+    read, options = (
+        partial(alerts.alert_list, state=state, raised=() if ended else incidents.raised()),
+        list_options(request, "-ended_at" if ended else "severity"),
+    )
     if exports.is_requested(request):
         return exports.response("alerts", read, options["sort"])
     found = read(**options)
@@ -148,11 +151,28 @@ def _page(request: HttpRequest, alert_id: int, form: NoteForm, *, status: int = 
         "d": detail,
         "sent": lazy(notifications.deliveries_of_alert, alert_id),
         "sent_shown": bool(alert_id) and not current_visibility().limited,
+        "sent_none": lazy(lambda: _sent_none(detail())),
         "steps": lazy(next_steps),
+        "silences": lazy(lambda: [] if (found := detail()) is None else alerts.silences_of(found.alert)),
         "form": form,
         "verbs": ["acknowledge", "withdraw", "notes"],
     }
     return render_page(request, "console/alert.html", context, nav="alerts", status=status)
+
+
+def _sent_none(d: incidents.IncidentDetail | None) -> str:
+    """Why no notification was sent for an alert."""
+    if d is None or d.alert.ended_at is not None:
+        return _("Sent to no channel.")
+    if d.alert.silenced_until is not None:
+        return _("None sent: the alert is silenced until {ends_at:%Y-%m-%d %H:%M} UTC.").format(
+            ends_at=d.alert.silenced_until
+        )
+    if d.caused_by is not None:
+        return _("None of its own: the notifications of its cause report it.")
+    if notifications.is_covered([d.alert, *d.effects]):
+        return _("None sent yet.")
+    return _("Not sent: no channel takes this alert.")
 
 
 @viewer_required
@@ -169,7 +189,7 @@ def end_silence(request: HttpRequest, silence_id: int) -> HttpResponse:
     except Rejected as error:
         return rejected(request, error, reverse("silences"), nav="alerts")
     flash(request, _("Silence {silence_id} ended.").format(silence_id=silence_id))
-    return redirect_to("silences")
+    return HttpResponseRedirect(_page_of_button(request, reverse("silences")))
 
 
 @require_POST

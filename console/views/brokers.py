@@ -29,7 +29,7 @@ from console.views.shell import (
 from controlplane.domain.history import METRICS, HistorySubject
 from controlplane.domain.scope import DrainScope
 from controlplane.domain.text import size_text
-from controlplane.selectors import alerts, brokers, forecasts, restarts
+from controlplane.selectors import alerts, brokers, forecasts, incidents, restarts
 from controlplane.selectors.next_steps import start_broker
 from controlplane.selectors.visibility import limited
 from controlplane.services import Rejected, moves
@@ -111,7 +111,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "b_text": str(broker_id),
         "page": found,
         "q": query,
-        "alerts": lazy(alerts.open_alerts_of_broker, broker_id),
+        "alerts": lazy(lambda: incidents.with_incident_severity(alerts.open_alerts_of_broker(broker_id))),
         "verdict": lazy(brokers.safe_to_restart, broker_id),
         "steps": lazy(lambda: list(buttons(start_broker(broker_id), request.user))),
         "drain": lazy(brokers.drain_state, broker_id),

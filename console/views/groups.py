@@ -24,7 +24,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.selectors import alerts, forecasts, groups, routes, share_groups
+from controlplane.selectors import alerts, forecasts, groups, incidents, routes, share_groups
 from controlplane.services import Rejected
 from controlplane.services import groups as services
 from controlplane.services.common import Outcome
@@ -70,7 +70,7 @@ def group(request: HttpRequest, group_id: str) -> HttpResponse:
         "partitions": problems_first(detail.partitions),
         "h": charts,
         "forecast": forecast,
-        "alerts": lazy(alerts.open_alerts_of_group, group_id),
+        "alerts": lazy(lambda: incidents.with_incident_severity(alerts.open_alerts_of_group(group_id))),
         "route": routes.route_of_group(group_id),
     }
     return render_page(request, "console/group.html", context, nav="groups")

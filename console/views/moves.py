@@ -31,7 +31,7 @@ from console.views.shell import (
 from controlplane.domain.move_states import UNDER_WAY, MoveState, MoveVerb, PartState
 from controlplane.domain.proposal import ProposalKind
 from controlplane.domain.text import size_text
-from controlplane.selectors import alerts, brokers, move_loads, moves, recoveries
+from controlplane.selectors import alerts, brokers, incidents, move_loads, moves, recoveries
 from controlplane.selectors.move_returns import copies_back
 from controlplane.selectors.move_steps import plan_move_again
 from controlplane.services import Rejected, proposals, schedules, tails
@@ -116,7 +116,7 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
         "page": parts,
         "state": request.GET.get("state", ""),
         "rate": lazy(lambda: [(s.at, s.bytes_per_s) for s in moves.move_samples(move_id) if s.bytes_per_s is not None]),
-        "alerts": lazy(alerts.open_alerts_of_move, move_id),
+        "alerts": lazy(lambda: incidents.with_incident_severity(alerts.open_alerts_of_move(move_id))),
         "causes": lazy(move_loads.move_causes, kinds),
         "brokers": involved,
         "receivers": lazy(lambda: sum(1 for b in involved() if b.parts_in)),

@@ -19,7 +19,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.selectors import alerts
+from controlplane.selectors import alerts, incidents
 from controlplane.selectors import share_groups as selectors
 from controlplane.services import Rejected
 from controlplane.services import share_groups as services
@@ -40,7 +40,11 @@ def share_group(request: HttpRequest, group_id: str) -> HttpResponse:
     if _absent(found):
         return not_found(request, _("share group “{group_id}”").format(group_id=group_id), "share-groups", nav="groups")
     charts = lazy(page_charts, request, f"share_group:{group_id}", "lag_records", "lag_s", "member_count")
-    context = {"g": found, "h": charts, "alerts": lazy(alerts.open_alerts_of_group, group_id)}
+    context = {
+        "g": found,
+        "h": charts,
+        "alerts": lazy(lambda: incidents.with_incident_severity(alerts.open_alerts_of_group(group_id))),
+    }
     return render_page(request, "console/share_group.html", context, nav="groups")
 
 

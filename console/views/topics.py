@@ -24,6 +24,7 @@ from controlplane.selectors import (
     delayed_messages,
     groups,
     half_messages,
+    incidents,
     partitions,
     recoveries,
     remote_sizes,
@@ -139,7 +140,11 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "t": detail,
         "tab": tab,
         "tabs": [(key, text, len(detail.groups) if key == TopicTab.GROUPS else 0) for key, text in TABS.items()],
-        "alerts": lazy(alerts.open_alerts_of_topic, name, _kinds_of_partitions(detail.row)),
+        "alerts": lazy(
+            lambda: incidents.with_incident_severity(
+                alerts.open_alerts_of_topic(name, _kinds_of_partitions(detail.row))
+            )
+        ),
         "has_dead_letters": lazy(dead_letters.dead_letter_topic, name),
         "delayed_messages_of": lazy(delayed_messages.topic_of, name),
         "half_messages_of": lazy(half_messages.topic_of, name),

@@ -201,6 +201,7 @@ def moves(facts: AlertFacts, *, failed: bool) -> list[AlertCase]:
                 "parts": number_of(m.stalled, *AlertPhrase.PARTITIONS),
                 "is": "is" if m.stalled == 1 else "are",
                 "was": "was" if m.stalled == 1 else "were",
+                "advice": Phrase(AlertPhrase.ROLL_BACK if m.moved else AlertPhrase.PLAN_AGAIN) if failed else "",
                 "why": Phrase(AlertPhrase.CAUSES, {"causes": [_stall(c, m.down.get(c, ())) for c in m.causes]})
                 if m.causes
                 else "",

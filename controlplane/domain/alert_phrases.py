@@ -68,6 +68,8 @@ class AlertPhrase:
     OR_LATER = "{low} or later"
     TO = "{low} to {high}"
     CAUSES = " ({causes})"
+    ROLL_BACK = "Roll the move back, or plan the rest again."
+    PLAN_AGAIN = "Nothing was moved. Correct the reason, then plan the move again."
     TARGETS_DOWN: Pair = ("target broker {brokers} is down", "target brokers {brokers} are down")
     SOURCES_DOWN: Pair = ("source broker {brokers} is down", "source brokers {brokers} are down")
     SEE_JOB = "see the job page."

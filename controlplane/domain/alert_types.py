@@ -133,7 +133,8 @@ class DiskForecastFacts:
 @dataclass(frozen=True, slots=True)
 class MoveFacts:
     """A move that is in progress, or that failed and was not rolled back. `needs_bytes_per_s`: the move cannot finish below this rate.
-    `causes`: why the stuck partitions make no progress, of `progress.StallCause`. `down`: cause -> the brokers that are down for it, where known."""
+    `causes`: why the stuck partitions make no progress, of `progress.StallCause`. `down`: cause -> the brokers that are down for it, where known.
+    `moved`: a roll back would change partitions of the failed move."""
 
     move_id: int
     state: MoveState
@@ -141,6 +142,7 @@ class MoveFacts:
     needs_bytes_per_s: int | None = None
     causes: tuple[str, ...] = ()
     down: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    moved: bool = True
 
 
 @dataclass(frozen=True, slots=True)

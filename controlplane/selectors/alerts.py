@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import Case, Count, Q, QuerySet, Value, When
@@ -70,9 +70,8 @@ SILENCE_ID = 0
 """Number of the alert of a silent monitor, which has no row."""
 SILENCE_COLUMNS = {"ends_at": "ends_at", "kind": "kind", "starts_at": "starts_at", "actor": "actor"}
 COLUMNS = {"since": "since", "severity": "severity_rank", "kind": "kind", "ended_at": "ended_at"}
-BY_SEVERITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(KINDS_IN_ORDER))) + Case(
-    *(When(kind=name, then=Value(place)) for place, name in enumerate(KINDS_IN_ORDER)), default=Value(0)
-)
+BY_KIND = Case(*(When(kind=name, then=Value(place)) for place, name in enumerate(KINDS_IN_ORDER)), default=Value(0))
+BY_SEVERITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(KINDS_IN_ORDER))) + BY_KIND
 """Sort key: by severity, then in the order of the table of kinds. So a partition without a leader is above a disk that fills up, whichever alert started
 first."""
 
@@ -96,17 +95,33 @@ class AlertFilter(TimeFilter):
 
 
 def alert_list(
-    *, query: str = "", sort: str = "-since", page: PageStart = 1, per_page: int = 50, state: str = OPEN
+    *,
+    query: str = "",
+    sort: str = "-since",
+    page: PageStart = 1,
+    per_page: int = 50,
+    state: str = OPEN,
+    raised: Collection[int] = (),
 ) -> Page[AlertRow]:
-    """The open alerts, or those of another `state`: RESOLVED (they ended within the last week), "all"."""
+    """The open alerts, or those of another `state`: RESOLVED (they ended within the last week), "all". `raised`: as of `alert_page`."""
     rows = AlertFilter.rows(Alert.objects.all(), query=query, state=state)
-    return alert_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+    return alert_page(rows, sort=sort, page=page, per_page=per_page, query=query, raised=raised)
 
 
-def alert_page(rows: QuerySet[Alert], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[AlertRow]:
+def alert_page(
+    rows: QuerySet[Alert],
+    *,
+    sort: str,
+    page: PageStart,
+    per_page: int,
+    query: str = "",
+    raised: Collection[int] = (),
+) -> Page[AlertRow]:
+    """`raised`: ids of the alerts that are shown and sorted as at risk, because their incident is."""
+    grave = Q(severity=Severity.AT_RISK) | Q(pk__in=raised)
     return paginate(
-        rows.annotate(severity_rank=BY_SEVERITY),
-        alert_shapes,
+        rows.annotate(severity_rank=Case(When(grave, then=Value(0)), default=Value(len(KINDS_IN_ORDER))) + BY_KIND),
+        lambda found: raise_severity(alert_shapes(found), raised),
         page=page,
         per_page=per_page,
         sort=sort,
@@ -114,6 +129,10 @@ def alert_page(rows: QuerySet[Alert], *, sort: str, page: PageStart, per_page: i
         query=query,
         tie="-pk",
     )
+
+
+def raise_severity(rows: list[AlertRow], raised: Collection[int]) -> list[AlertRow]:
+    return [replace(a, severity=Severity.AT_RISK) if a.id in raised else a for a in rows]
 
 
 def silence() -> AlertRow | None:
@@ -257,7 +276,12 @@ def active_silences() -> QuerySet[AlertSilence]:
     return AlertSilence.objects.filter(starts_at__lte=now, ends_at__gt=now)
 
 
-def silences_alert(s: AlertSilence, a: Alert) -> bool:
+def silences_of(a: AlertRow) -> list[int]:
+    """Ids of the active silences of an open alert."""
+    return [s.pk for s in active_silences() if a.ended_at is None and silences_alert(s, a)]
+
+
+def silences_alert(s: AlertSilence, a: Alert | AlertRow) -> bool:
     return s.kind == a.kind and s.subject in (None, a.subject)
 
 

@@ -39,7 +39,7 @@ from controlplane.selectors.alert_thresholds import (
     applied_thresholds,
     threshold_changes,
 )
-from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
+from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts, raise_severity
 from controlplane.selectors.changes import WITHOUT_EFFECT
 from controlplane.selectors.next_steps import next_steps, step_to_cause
 from controlplane.selectors.visibility import limited, visible
@@ -142,6 +142,18 @@ class IncidentDetail:
 def incident_list() -> list[IncidentRow]:
     """The open incidents, most severe first; silenced ones last."""
     return _group(open_alerts())
+
+
+def raised() -> set[int]:
+    """Ids of the open alerts with a less severe kind than one of their effects: lists show the severity of the incident, as its own page does."""
+    return {i.cause.id for i in incident_list() if i.severity != i.cause.severity}
+
+
+def with_incident_severity(rows: list[AlertRow]) -> list[AlertRow]:
+    """Open alerts with the severity of their incidents, the most severe first."""
+    if all(a.severity == Severity.AT_RISK for a in rows):
+        return rows
+    return sorted(raise_severity(rows, raised()), key=lambda a: a.severity != Severity.AT_RISK)
 
 
 def incident_detail(alert_id: int) -> IncidentDetail | None:

@@ -11,9 +11,10 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.clients.notifications import PAGERDUTY_URL
-from controlplane.domain.alert_types import Severity
-from controlplane.domain.notification import ChannelKind, DeliveryEvent, DeliveryState
+from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.notification import ChannelKind, ChannelRule, DeliveryEvent, DeliveryState
 from controlplane.models import NotificationChannel, NotificationDelivery
+from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.common import NumberFilter, RowFilter, TimeFilter
 from controlplane.selectors.paging import Page, PageStart, paginate
 
@@ -200,6 +201,19 @@ def delivery_page(
 
 def delivery_row(delivery_id: int) -> NotificationDeliveryRow | None:
     return next(iter(delivery_shapes(list(delivery_rows().filter(pk=delivery_id)))), None)
+
+
+def is_covered(alerts: Sequence[AlertRow]) -> bool:
+    """Return whether an enabled channel takes one of these alerts."""
+    kinds: dict[AlertKind, Severity] = {}
+    for a in sorted(alerts, key=lambda a: a.severity == Severity.AT_RISK):
+        kinds[AlertKind(a.kind)] = Severity(a.severity)
+    return any(channel_rule(c).covers(kinds) for c in NotificationChannel.objects.filter(enabled=True))
+
+
+def channel_rule(channel: NotificationChannel) -> ChannelRule:
+    kinds = frozenset(AlertKind(k) for k in channel.alert_kinds if k in tuple(AlertKind))
+    return ChannelRule(ChannelKind(channel.kind), Severity(channel.severity_min), kinds)
 
 
 def deliveries_of_alert(alert_id: int) -> list[NotificationDeliveryRow]:

@@ -48,6 +48,7 @@ from controlplane.models.job import ArchiveState
 from controlplane.models.move import WORKING_STATES, MoveState, PartState
 from controlplane.selectors.anomalies import AnomalyRow, anomaly_list
 from controlplane.selectors.forecasts import DISK_METRIC, forecasts
+from controlplane.selectors.moves import parts_to_roll_back
 from controlplane.selectors.routes import stopped_groups
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.services.rejected_clients import rejected_clients
@@ -386,6 +387,7 @@ def _moves(since: object) -> tuple[types.MoveFacts, ...]:
             m.needs_bytes_per_s,
             tuple(sorted(c for c in causes if c)),
             down.get(m.pk, {}),
+            m.state != MoveState.FAILED or parts_to_roll_back(m.pk) > 0,
         )
         for m in rows.order_by("pk")
         if (causes := stalled.get(m.pk, {})) or m.needs_bytes_per_s is not None or m.state == MoveState.FAILED

@@ -22,7 +22,6 @@ from controlplane.domain.notification import (
     OPEN_STATES,
     RESOLVED_AFTER_S,
     ChannelKind,
-    ChannelRule,
     DeliveryEvent,
     DeliveryState,
     IncidentState,
@@ -35,6 +34,7 @@ from controlplane.domain.notification_message import EFFECTS_MAX, ExplainedAlert
 from controlplane.models import NotificationChannel, NotificationDelivery
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.incidents import IncidentRow, incident_list
+from controlplane.selectors.notifications import channel_rule
 
 KEPT = timedelta(days=14)
 """Retention of a delivery: two weeks, so that a missed notification can still be investigated."""
@@ -71,7 +71,7 @@ def _queue_opened(channels: Iterable[NotificationChannel], incidents: list[Incid
     for incident in incidents:
         key, state = keys[incident.cause.id], _state(incident, now)
         for channel in channels:
-            event = next_event(_rule(channel), state, sent.get((channel.pk, key), {}))
+            event = next_event(channel_rule(channel), state, sent.get((channel.pk, key), {}))
             if event is not None:
                 found.append(_delivery(channel, incident.cause, key, event, state.severity, incident.effects, now))
     return _store(found)
@@ -179,11 +179,6 @@ def _cluster_key() -> str:
 def _id(channel_id: int, key: str, event: DeliveryEvent) -> str:
     """Return the id of one delivery. Each attempt has the same id, so a receiver can drop a repeated message."""
     return f"{_cluster_key()}-{channel_id}-{key}-{event}"
-
-
-def _rule(channel: NotificationChannel) -> ChannelRule:
-    kinds = frozenset(AlertKind(k) for k in channel.alert_kinds if k in tuple(AlertKind))
-    return ChannelRule(ChannelKind(channel.kind), Severity(channel.severity_min), kinds)
 
 
 def _state(incident: IncidentRow, now: datetime) -> IncidentState:

@@ -9,7 +9,15 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.models import Alert, AlertSilence, Broker, Change, ClusterEvent, ConnectCluster
+from controlplane.models import (
+    Alert,
+    AlertSilence,
+    Broker,
+    Change,
+    ClusterEvent,
+    ConnectCluster,
+    NotificationChannel,
+)
 from controlplane.services import alerts, incidents
 from tests.unit.controlplane.services.test_rejected_clients import rejected_client
 from tests.unit.controlplane.world import World
@@ -83,6 +91,28 @@ def test_a_silence_of_the_object_or_of_the_kind(outage: Alert, operator: Client)
     assert operator.post(f"/silences/{AlertSilence.objects.get().pk}/end/").status_code == 409
     operator.post(address, {"minutes": "15", "scope": "kind", "comment": "all"})
     assert AlertSilence.objects.order_by("pk").last().subject is None  # type: ignore[union-attr]
+
+
+def test_a_silenced_alert_offers_the_end_of_its_silence_and_says_why_nothing_was_sent(
+    outage: Alert, operator: Client
+) -> None:
+    """The page offered a second silence, and said that no channel had the alert."""
+    address = f"/alerts/{outage.pk}/"
+    page = text(operator.get(address))
+    assert "no channel takes this alert" in page and "End silence" not in page
+    effect = Alert.objects.get(kind="partitions_offline")
+    assert "the notifications of its cause report it" in text(operator.get(f"/alerts/{effect.pk}/"))
+    NotificationChannel.objects.create(name="hook", kind="webhook", severity_min="at_risk", created_by="bea")
+    assert "None sent yet." in text(operator.get(address)), "its incident is at risk"
+    NotificationChannel.objects.update(enabled=False)
+    assert "no channel takes this alert" in text(operator.get(address))
+    silence = incidents.silence("broker_down", "1", 10, actor="alice", comment="new disk")
+    page = text(operator.get(address))
+    assert "None sent: the alert is silenced until" in page and f"/alerts/{outage.pk}/silence/" not in page
+    end = f"/silences/{silence.pk}/end/"
+    assert f'action="{end}"' in page and "End silence" in page
+    ended = operator.post(end, headers={"referer": f"http://testserver{address}"})
+    assert ended.headers["Location"].endswith(address)
 
 
 def test_a_viewer_reads_the_page_and_may_do_nothing(outage: Alert, viewer: Client) -> None:

@@ -18,6 +18,7 @@ from controlplane.models import (
     Move,
     ReplicaDamageReport,
 )
+from controlplane.selectors import alerts as selectors
 from controlplane.selectors import incidents
 from controlplane.services import alerts
 from controlplane.services import incidents as services
@@ -52,6 +53,19 @@ def test_a_dead_broker_is_the_cause_of_offline_partitions_and_of_the_group_that_
     assert (first.cause.kind, first.cause.subject, first.severity) == ("broker_down", "1", "at_risk")
     assert [(e.kind, e.subject) for e in first.effects] == [("partitions_offline", ""), ("group_stalled", "billing")]
     assert (second.cause.subject, second.effects) == ("nightly", [])
+
+
+def test_lists_show_an_alert_with_the_severity_of_its_incident(world: World) -> None:
+    """The list showed a broker as degraded that the overview and its own page showed as at risk."""
+    outage(world)
+    down = Alert.objects.get(kind="broker_down")
+    behind = Alert.objects.get(subject="nightly")
+    assert incidents.raised() == {down.pk}
+    rows = selectors.alert_list(sort="severity", raised=incidents.raised()).rows
+    assert [r.severity for r in rows] == ["at_risk", "at_risk", "degraded", "degraded"]
+    assert down.pk in [r.id for r in rows[:2]]
+    shown = incidents.with_incident_severity(selectors.alert_shapes([behind, down]))
+    assert [(r.id, r.severity) for r in shown] == [(down.pk, "at_risk"), (behind.pk, "degraded")]
 
 
 def test_an_effect_names_its_cause(world: World) -> None:

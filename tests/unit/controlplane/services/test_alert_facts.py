@@ -173,3 +173,18 @@ def test_a_worker_that_does_not_poll_is_an_alert_of_the_cluster(world: World) ->
     assert alert_kinds(70) == ["worker_silent"]
     assert (overview().health.word, overview().health.reason) == ("degraded", "No worker is running.")
     assert alert_kinds(2) == []
+
+
+@pytest.mark.django_db
+def test_a_failed_move_without_a_moved_partition_has_no_advice_to_roll_back(world: World) -> None:
+    """The text said to roll the move back, and no button did it."""
+    world.topic("orders", (1, 2), (2, 1))
+    over = {"kind": "topic", "topic": "orders", "brokers": [2, 3]}
+    move = moves.plan_move(parse_scope(over), actor="alice", comment="x")
+    Move.objects.update(state="failed", finished_at=timezone.now())
+    move.parts.update(state="rejected", active=False)
+    alerts.evaluate()
+    assert "Nothing was moved." in Alert.objects.get(kind="move_failed").do
+    move.parts.filter(partition=0).update(state="done")
+    alerts.evaluate()
+    assert "Roll the move back" in Alert.objects.get(kind="move_failed").do
