@@ -160,17 +160,17 @@ def _page(request: HttpRequest, alert_id: int, form: NoteForm, *, status: int = 
     return render_page(request, "console/alert.html", context, nav="alerts", status=status)
 
 
-def _sent_none(d: incidents.IncidentDetail | None) -> str:
-    """Why no notification was sent for an alert."""
-    if d is None or d.alert.ended_at is not None:
+def _sent_none(detail: incidents.IncidentDetail | None) -> str:
+    """Return why no notification was sent for an alert."""
+    if detail is None or detail.alert.ended_at is not None:
         return _("Sent to no channel.")
-    if d.alert.silenced_until is not None:
+    if detail.alert.silenced_until is not None:
         return _("None sent: the alert is silenced until {ends_at:%Y-%m-%d %H:%M} UTC.").format(
-            ends_at=d.alert.silenced_until
+            ends_at=detail.alert.silenced_until
         )
-    if d.caused_by is not None:
+    if detail.caused_by is not None:
         return _("None of its own: the notifications of its cause report it.")
-    if notifications.is_covered([d.alert, *d.effects]):
+    if notifications.is_covered([detail.alert, *detail.effects]):
         return _("None sent yet.")
     return _("Not sent: no channel takes this alert.")
 

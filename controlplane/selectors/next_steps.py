@@ -183,7 +183,7 @@ def _open_partition(topic: str, index: int) -> NextStep:
 
 
 def _offline() -> list[NextStep]:
-    """Of the first partition without a leader. An election needs a replica on a live broker."""
+    """Return the steps for the first partition without a leader. An election needs a replica on a live broker."""
     rows = ObservedPartition.objects.filter(in_trouble=True, leader__isnull=True).select_related("topic")
     found = rows.order_by("topic__name", "index").first()
     if found is None:

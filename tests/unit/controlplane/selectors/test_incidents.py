@@ -83,7 +83,7 @@ def test_an_effect_of_a_cause_without_an_operation_leads_first_to_the_cause(worl
     """The first button of a move was its throttle, which nobody can change without ZooKeeper."""
     world.topic("orders", (1, 2))
     move = stuck_move("controller", [2, 3])
-    lost_zookeeper()
+    lose_zookeeper()
     alerts.evaluate()
     detail = incidents.incident_detail(move.pk)
     assert detail is not None and detail.caused_by is not None
@@ -151,7 +151,7 @@ def stuck_move(cause: str, to: list[int]) -> Alert:
     return Alert.objects.get(kind="move_stuck")
 
 
-def lost_zookeeper() -> None:
+def lose_zookeeper() -> None:
     Cluster.objects.update(zookeeper_connected=False)
 
 
@@ -171,7 +171,7 @@ def test_a_stuck_move_is_an_effect_of_what_its_partitions_wait_for(
     world.topic("orders", (1, 2))
     world.topic("other", (3, 2))
     move = stuck_move(cause, [2, 3])
-    lost_zookeeper()
+    lose_zookeeper()
     if down is not None:
         world.down(down)
     alerts.evaluate()

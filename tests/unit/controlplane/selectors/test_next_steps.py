@@ -142,7 +142,7 @@ def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -
     assert next_steps_of("worker_silent") == next_steps_of("spark_worker_silent") == []
 
 
-def supervised(settings: Any, tmp_path: Path, **names: str) -> None:
+def write_processes(settings: Any, tmp_path: Path, **names: str) -> None:
     """State of each process of a running `weir up`."""
     own = supervisor.started_at(os.getpid())
     rows = [{"name": n, "pid": os.getpid(), "started": own, "state": s, "exit_code": None} for n, s in names.items()]
@@ -153,7 +153,7 @@ def supervised(settings: Any, tmp_path: Path, **names: str) -> None:
 
 def test_each_stopped_controller_can_be_started(world: World, settings: Any, tmp_path: Path) -> None:
     names = {"controller-1": "running", "controller-2": "stopped", "controller-3": "stopped", "broker-1": "stopped"}
-    supervised(settings, tmp_path, **names)
+    write_processes(settings, tmp_path, **names)
     assert next_steps_of("no_controller") == [("start_process", ["controller-2"]), ("start_process", ["controller-3"])]
 
 
@@ -193,7 +193,7 @@ def test_a_partition_without_a_live_replica_needs_a_broker_and_no_election(
     assert next_steps_of("partitions_offline") == [page, election]
     world.down(2)
     assert next_steps_of("partitions_offline") == [page]
-    supervised(settings, tmp_path, **{"broker-1": "stopped", "broker-2": "stopped", "broker-3": "stopped"})
+    write_processes(settings, tmp_path, **{"broker-1": "stopped", "broker-2": "stopped", "broker-3": "stopped"})
     start = ("start_process", ["broker-1"])  # only broker 1 has all records
     assert next_steps_of("partitions_offline") == [start, page]
 
