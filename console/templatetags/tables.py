@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from django import template
 from django.template.context import RequestContext
+from django.utils.safestring import SafeString
 
+from console import card_labels
 from controlplane.selectors.saved_views import hidden_columns as hidden_of
 
 register = template.Library()
 
 SEPARATOR = "|"
+
+
+@register.filter
+def labelled(rows: SafeString, head: str) -> SafeString:
+    """The rows of a table that is a list of blocks on a phone, with the labels of their cells."""
+    return SafeString(card_labels.labelled(rows, head))
 
 
 @register.simple_tag(takes_context=True)

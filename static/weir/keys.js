@@ -96,18 +96,24 @@
     for (const frame of document.querySelectorAll("main .wrap"))
       frame.classList.toggle("scrolls", (frame.querySelector("table")?.offsetWidth ?? 0) > frame.clientWidth + 1);
   };
-  addEventListener("resize", fitTables);
+  // On a phone the navigation is wider than the window.
+  const showSection = () => {
+    const current = document.querySelector(".rail [aria-current]");
+    if (current) current.closest(".rail").scrollLeft = current.offsetLeft - 60;
+  };
+  addEventListener("resize", () => {
+    fitTables();
+    showSection();
+  });
   const settle = () => {
     fitTables();
     const main = document.getElementById("main");
     const nav = main?.dataset.nav;
     document.querySelectorAll(".rail [data-go]").forEach((link) => {
-      if (link.getAttribute("href") === nav) {
-        link.setAttribute("aria-current", "page");
-        link.closest(".rail").scrollLeft = link.offsetLeft - 60; // on a phone the navigation is wider than the window
-      }
+      if (link.getAttribute("href") === nav) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     });
+    showSection();
     document.querySelectorAll("#main form").forEach(updateConfirmation);
     document.querySelectorAll(".toast:not([data-seen])").forEach((toast) => {
       toast.dataset.seen = "1";
