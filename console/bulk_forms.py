@@ -131,12 +131,14 @@ class BulkQuotaLimitsForm(BulkLimitForm):
 
 
 class BulkThrottleForm(BulkLimitForm):
-    throttle_bytes_per_s = throttle_field(autofocus=True)
+    """The throttle is required, because an empty field of the other bulk form means no change. 0 removes it."""
+
+    throttle_bytes_per_s = throttle_field(autofocus=True, required=True)
     comment = comment_field(required=True)
 
     def value(self) -> int | None:
-        rate: int | None = self.cleaned_data["throttle_bytes_per_s"]
-        return rate
+        rate: int = self.cleaned_data["throttle_bytes_per_s"]
+        return rate or None
 
     def body(self) -> dict[str, object]:
         return {"throttle_bytes_per_s": self.value()}

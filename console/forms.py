@@ -112,13 +112,16 @@ class MegabytesField(forms.FloatField):
         return None if mb is None else round(mb * 1e6)
 
 
-def throttle_field(*, autofocus: bool = False) -> MegabytesField:
+def throttle_field(*, autofocus: bool = False, required: bool = False) -> MegabytesField:
+    """`required`: an empty field is no value, and 0 removes the throttle."""
     attrs: dict[str, object] = {"class": "short", "step": "any", **({"autofocus": True} if autofocus else {})}
     return MegabytesField(
         label=gettext_lazy("Throttle, MB/s"),
-        required=False,
+        required=required,
         widget=forms.NumberInput(attrs=attrs),
-        help_text=gettext_lazy("Per broker; empty for no throttle. In-sync replicas are not throttled."),
+        help_text=gettext_lazy("Per broker. 0: no throttle. In-sync replicas are not throttled.")
+        if required
+        else gettext_lazy("Per broker; empty for no throttle. In-sync replicas are not throttled."),
     )
 
 

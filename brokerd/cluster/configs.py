@@ -41,7 +41,7 @@ _CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 TOPIC_CONFIGS: dict[str, Definition] = {
     d.name: d
     for d in (
-        Definition("cleanup.policy", LIST, "delete", "delete: old segments are deleted. compact: the latest record per key is kept. Both are possible. Empty: everything is kept.",
+        Definition("cleanup.policy", LIST, "delete", "delete: old segments are deleted. compact: the latest record per key is kept. delete,compact: both. An empty list, which only Kafka's tools can set, keeps every record.",
                    "log.cleanup.policy", choices=("delete", "compact")),
         Definition("compression.gzip.level", INT, "-1", "Level for compression.type gzip, 1 (fast) to 9 (small). -1: the library's default. Batches that are gzip already are not compressed again.",
                    "compression.gzip.level", -1, 9),

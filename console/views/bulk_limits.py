@@ -9,6 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
+from django.utils.translation import ngettext
 
 from console.bulk_forms import BulkLimitForm, BulkQuotaLimitsForm, BulkThrottleForm, previewed_keys
 from console.texts import gettext_lazy
@@ -44,6 +45,13 @@ class LimitsPage:
     execute: Callable[..., list[BulkLimitResult]]
     names_of: Callable[[Sequence[BulkLimitRow]], Sequence[str]]
     path: str
+
+    def title_for(self, rows: int) -> str:
+        if self.kind is BulkList.MOVES:
+            text = ngettext("Change the throttle of {count} move", "Change the throttle of {count} moves", rows)
+        else:
+            text = ngettext("Change the limits of {count} quota", "Change the limits of {count} quotas", rows)
+        return text.format(count=f"{rows:,}")
 
 
 QUOTAS = LimitsPage(
@@ -111,6 +119,7 @@ def _change_of_filter(request: HttpRequest, page: LimitsPage) -> HttpResponse:
     affected = [r for r in rows if r.changes and not r.problem]
     context = {
         "p": page,
+        "title": page.title_for(len(rows)) if rows else page.title,
         "form": form,
         "rows": rows,
         "reviewed": reviewed,

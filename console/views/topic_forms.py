@@ -37,7 +37,6 @@ from controlplane.selectors.next_steps import start_replicas
 from controlplane.selectors.retention_effect import RetentionEffect, deletion
 from controlplane.services import Rejected, recovery
 from controlplane.services import topics as services
-from controlplane.services.front_topics import ENABLED_BY
 from controlplane.services.topic_problems import config_problems
 
 
@@ -92,9 +91,7 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     detail = topics.topic_detail(name)
     if detail is None:
         return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
-    configs = [
-        c for c in topics.topic_configs(name) if c.name not in ENABLED_BY
-    ]  # the service rejects changes of those
+    configs = [c for c in topics.topic_configs(name) if not c.is_fixed]  # the service rejects changes of those
     restored = _restored_configs(request, name)
     if chosen := [c for c in configs if c.name in request.GET.getlist("config")]:
         configs = chosen

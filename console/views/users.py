@@ -81,6 +81,7 @@ def change_password(request: HttpRequest, name: str) -> HttpResponse:
     if detail is None:
         return not_found(request, _("SCRAM user {name}").format(name=name), "users", nav="users")
     form = PasswordForm(request.POST or None)
+    form.fields["password"].label = _("New password")
     if request.method == "POST" and form.is_valid():
         try:
             generated = services.change_password(name, actor=actor(request), **form.cleaned_data)

@@ -11,7 +11,17 @@ from typing import Any
 from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet, Subquery
 from django_filters import rest_framework as filters
 
-from brokerd.cluster.configs import BOOLEAN, LIST, TOPIC_CONFIGS, Definition
+from brokerd.cluster.configs import (
+    BOOLEAN,
+    DELAY_TOPIC,
+    HALF_SOURCE,
+    HALF_TOPIC,
+    LIST,
+    RETRY_SOURCE,
+    TOPIC_CONFIGS,
+    Definition,
+)
+from brokerd.cluster.majority_config import MAJORITY_ACKS
 from controlplane.domain.config_overlay import apply_overlay
 from controlplane.domain.topic_states import UNAPPLIED, ConfigSource, DriftKind, TopicHealth, TopicRowState, TopicSubset
 from controlplane.models import ObservedTopic, Topic
@@ -23,6 +33,8 @@ from weir_common.phrases import sentence
 
 CONFIG_DOCS = tuple(d.doc for d in TOPIC_CONFIGS.values())
 """Descriptions of the topic configs."""
+FIXED_CONFIGS = frozenset((MAJORITY_ACKS, DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE))
+"""Configs that no change of an existing topic can set: of its creation, or of its front topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,11 @@ class ConfigRow:
     @property
     def is_of_move(self) -> bool:
         return self.source == ConfigSource.MOVE
+
+    @property
+    def is_fixed(self) -> bool:
+        """The value can be set only when the topic is created, or with the config that enables its front topic."""
+        return self.name in FIXED_CONFIGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,13 @@ def hidden_fields(page: str) -> dict[str, str]:
 def test_limits_of_the_quotas_of_the_filter_are_changed(keys: list[str], operator: Client) -> None:
     address = f"{LIMITS}?q=mail-"
     form_page = operator.get(address).content.decode()
-    assert "Limits now" in form_page and "5,000,000" in form_page
+    assert "Limits now" in form_page and "Producer, MB/s: 5<" in form_page
+    assert "Change the limits of 2 quotas" in form_page
     for wrong in ({"comment": "x"}, {"consumer_byte_rate": "2"}, {"consumer_byte_rate": "-2", "comment": "x"}):
         assert operator.post(address, {"step": "review", **wrong}).status_code == 400
     form = {"step": "review", "consumer_byte_rate": "2", "producer_byte_rate": "0", "comment": "noisy"}
     page = operator.post(address, form).content.decode()
-    assert "Change 2 rows" in page and "no limit" in page and "2,000,000" in page
+    assert "Change 2 rows" in page and "no limit" in page and ">2</span>" in page
     assert AccessEntry.objects.get(pk=keys[0]).value == {"producer_byte_rate": 5e6}
     response = operator.post(address, hidden_fields(page))
     assert response.status_code == 200 and "Result" in response.content.decode()
@@ -51,8 +52,11 @@ def test_the_throttle_of_the_active_moves_is_changed(seeded_cluster: dict[str, A
     before = dict(finished)
     assert active
     form = {"step": "review", "throttle_bytes_per_s": "7", "comment": "slow"}
+    without_a_value = operator.post(THROTTLES, {**form, "throttle_bytes_per_s": ""})
+    assert without_a_value.status_code == 400 and "Change 0 rows" not in without_a_value.content.decode()
+    assert "no throttle</span>" in operator.post(THROTTLES, {**form, "throttle_bytes_per_s": "0"}).content.decode()
     page = operator.post(THROTTLES, form).content.decode()
-    assert "7,000,000" in page and f"move {active[0]}" in page
+    assert "Throttle, MB/s: " in page and ">7</span>" in page and f"move {active[0]}" in page
     chinese = operator.post(THROTTLES, form, headers={"accept-language": "zh-hans"}).content.decode()
     assert f"迁移 {active[0]}" in chinese and f"move {active[0]}" not in chinese
     response = operator.post(THROTTLES, hidden_fields(page))

@@ -34,7 +34,9 @@ def test_the_page_lists_messages_and_offers_requests_to_operators(
     assert "/messages/?topic=orders.half&amp;partitions=0&amp;start=offset&amp;offset=3&amp;limit=1" in page
     review = text(operator, "/proposals/new/?kind=half.commit&target=orders-0%403")
     assert 'href="/topics/orders/half-messages/">Go back</a>' in review
-    assert "4 of 15" in page and page.count("kind=half.rollback") == 2 and "expiring" in page
+    assert "4 of 15" in page and page.count("kind=half.rollback") == 2
+    assert "st st-amber" in page and "expiring</span>" in page and "can no longer be committed" in page
+    assert page.count('class="button fatal"') == 2, "only the rollback deletes"
     assert "kind=half.commit" not in text(viewer, "/topics/orders/half-messages/"), "a viewer requests nothing"
     assert "/topics/orders/half-messages/" in text(viewer, "/topics/orders/")
     assert "/topics/orders.half/half-messages/" not in text(viewer, "/topics/orders.half/")
@@ -65,6 +67,7 @@ def test_the_page_of_all_topics_lists_filters_and_exports(
 ) -> None:
     page = text(operator, "/half-messages/")
     assert "/proposals/new/?kind=half.commit&amp;target=orders-0%403" in page and page.count("kind=half.rollback") == 2
+    assert "/messages/?topic=orders.half.expired" in page and page.count('class="button fatal"') == 2
     assert "/messages/?topic=orders.half&amp;partitions=1&amp;start=offset&amp;offset=5&amp;limit=1" in page
     assert "kind=half.commit" not in text(viewer, "/half-messages/"), "a viewer requests nothing"
     filtered = text(viewer, "/half-messages/?state=expiring&topic=ord")

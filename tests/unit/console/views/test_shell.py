@@ -192,3 +192,11 @@ def test_the_page_of_a_rejected_operation_accepts_the_url_name_of_the_page_befor
     request.user = AnonymousUser()
     page = shell.rejected(request, Rejected("no"), "users").content.decode()
     assert f'href="{reverse("users")}"' in page
+
+
+def test_the_user_menu_names_the_role(operator: Client, viewer: Client) -> None:
+    administrator = Client()
+    administrator.force_login(get_user_model().objects.create_superuser("root"))
+    for client, role in ((operator, "operator"), (viewer, "viewer"), (administrator, "administrator")):
+        shown = client.get("/topics/").content.decode().partition('<span class="role">')[2].partition("</span>")[0]
+        assert shown == f"· {role}"

@@ -12,8 +12,8 @@ from brokerd.cluster.configs import TOPIC_CONFIGS
 from console.config_groups import CONFIG_GROUPS
 from controlplane.models import ObservedPartition, Topic
 from controlplane.models.change import Outcome
+from controlplane.selectors.topics import FIXED_CONFIGS
 from controlplane.services.common import record
-from controlplane.services.front_topics import ENABLED_BY
 
 
 def test_a_config_with_a_unit_is_reviewed_as_a_number_with_its_meaning(
@@ -49,7 +49,7 @@ def test_the_form_of_all_configs_is_in_groups_with_a_filter(seeded_cluster: dict
         for name in ("retention.ms", "segment.ms", "delete.retention.ms", "remote.storage.enable")
     ]
     assert first == sorted(first) and page.count('class="subject"') == len(CONFIG_GROUPS)
-    assert page.count('name="c:') == len(TOPIC_CONFIGS) - len(ENABLED_BY) and 'id="name-filter"' in page
+    assert page.count('name="c:') == len(TOPIC_CONFIGS) - len(FIXED_CONFIGS) and 'id="name-filter"' in page
     chosen = operator.get("/topics/fresh/alter/?config=retention.ms").content.decode()
     assert 'class="subject"' not in chosen and 'id="name-filter"' not in chosen
 
@@ -140,3 +140,18 @@ def test_several_configs_are_edited_alone(seeded_cluster: dict[str, Any], operat
     whole = operator.get("/topics/flights/alter/?config=absent").content.decode()
     assert whole.count('name="c:') > 20 and "c:weir.delay.enable" in whole
     assert "c:weir.delay.topic" not in whole, "read-only"
+
+
+def test_a_config_of_the_creation_is_shown_and_not_edited(seeded_cluster: dict[str, Any], operator: Client) -> None:
+    fixed = "weir.majority.acks.enable"
+    page = operator.get("/topics/flights/?tab=configs").content.decode()
+    assert fixed in page and f"?config={fixed}" not in page and "?config=retention.ms" in page
+    assert fixed not in operator.get("/topics/flights/alter/").content.decode()
+
+
+def test_a_deletion_names_active_producers_outside_the_list_of_deleted_data(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
+    page = operator.get("/topics/flights/delete/").content.decode()
+    after_list = page.partition("Will be deleted:")[2].partition("</ul>")
+    assert "roducer" not in after_list[0] and "roducer" in after_list[2].partition("<form")[0]

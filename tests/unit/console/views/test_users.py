@@ -35,6 +35,12 @@ def test_a_generated_password_is_only_in_the_response_that_creates_it(operator: 
     assert second is not None and second[1] != found[1] and access.password_fits(stored_credential(), second[1])
 
 
+def test_the_change_of_a_password_says_what_happens_to_logins(operator: Client) -> None:
+    operator.post("/new/user/", FORM)
+    page = operator.get("/password/user/ann/").content.decode()
+    assert "new logins with the old password are rejected" in page and "New password" in page
+
+
 def test_a_typed_password_is_shown_nowhere_and_not_logged(operator: Client, caplog: Any) -> None:
     caplog.set_level(logging.DEBUG)
     response = operator.post("/new/user/", {**FORM, "password": PASSWORD}, follow=True)
