@@ -154,6 +154,7 @@ RULES: dict[str, AccessRule | None] = {
             "connector-restart",
             "connector-stop",
             "document-apply",
+            "document-plan-again",
             "document-plan-new",
             "bulk-acknowledge",
             "healing-switch",

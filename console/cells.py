@@ -9,19 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
-from django.utils.translation import get_language, gettext
+from django.utils.translation import get_language
 
-from console import cluster_cells, message_cells, record_links
+from console import cluster_cells, driver_cells, message_cells, move_cells, record_links
 from console import fragments as f
 from console.texts import gettext_lazy
 from console.vocabulary import translated
-from controlplane.domain.text import coarse_duration
 from controlplane.domain.topic_states import TopicRowState
 from controlplane.monitoring import live_events
 from controlplane.monitoring import live_shapes as shapes
@@ -354,15 +352,17 @@ def move(shape: shapes.MoveShape) -> dict[str, str]:
     done, total = shape["bytes_done"], shape["bytes_total"]
     return {
         "state": f.state(shape["state"]),
-        "move_status": f.move_status(shape["state"], shape["waits_for"]),
+        "move_status": move_cells.move_status(shape["state"], shape["waits_for"], shape["needs_bytes_per_s"]),
         "parts": f.of_total(f"{shape['parts_ended']:,}", f"{shape['parts']:,}"),
-        "percent": f.move_percent(shape["percent"]),
-        "bar": f.move_bar(shape["state"], shape["percent"]),
+        "percent": move_cells.move_percent(shape["percent"]),
+        "bar": move_cells.move_bar(shape["state"], shape["percent"]),
         "bytes": f.of_total(f.size(done), f.size(total)),
         "speed": f.speed(shape["bytes_per_s"]),
         "rejected": f.count(shape["parts_rejected"], "red"),
-        "eta": f.ends(shape["state"], shape["waits_for"], shape["eta_s"], shape["needs_bytes_per_s"]),
-        "ends": f.ends(shape["state"], shape["waits_for"], shape["eta_s"], shape["needs_bytes_per_s"], in_words=True),
+        "eta": move_cells.ends(shape["state"], shape["waits_for"], shape["eta_s"], shape["needs_bytes_per_s"]),
+        "ends": move_cells.ends(
+            shape["state"], shape["waits_for"], shape["eta_s"], shape["needs_bytes_per_s"], in_words=True
+        ),
         "throttle": f.throttle(shape["throttle_bytes_per_s"]),
         "p99": f.number(shape["producers_p99_ms"], NO_PRODUCE_LATENCY),
         "note": format_html("{}", translated(with_phrase(shape["note"], shape["note_phrase"]))),
@@ -381,29 +381,14 @@ def _archives(data: shapes.ArchivesUpdate, subjects: Set[str], out: PageUpdate) 
             out.refresh.add(subject)
 
 
-HEARTBEAT_LATE_S = 60.0
-"""An active Spark driver has reported within this time, and its worker has read the report."""
-
-
-def heartbeat(at: datetime | None, active: bool) -> SafeString:
-    """The last report of a Spark driver. If it is old although the driver should run, its age is shown: the other values are as old."""
-    shown = f.instant(at, gettext_lazy("The Spark driver has not reported yet."))
-    age_s = 0.0 if at is None else (datetime.now(UTC) - at).total_seconds()
-    if not active or age_s < HEARTBEAT_LATE_S:
-        return shown
-    hint = gettext("No report of the driver was read since then. The values are of that time.")
-    ago = gettext("{age} ago").format(age=coarse_duration(age_s))
-    return format_html('{} <span class="t-amber" title="{}">{}</span>', shown, hint, ago)
-
-
 def archive(shape: shapes.ArchiveShape) -> dict[str, str]:
     reported = None if shape["heartbeat_at"] is None else datetime.fromisoformat(shape["heartbeat_at"])
     return {
-        "state": f.state(shape["state"]),
+        "state": driver_cells.driver_state(shape["state"], reported, shape["state"] in ACTIVE_STATES),
         "rows": f.number(shape["rows"]),
         "batches": f.number(shape["batches"]),
         "restarts": f.count(shape["restarts"], "amber"),
-        "heartbeat": heartbeat(reported, shape["state"] in ACTIVE_STATES),
+        "heartbeat": driver_cells.heartbeat(reported, shape["state"] in ACTIVE_STATES),
         "process": f.process(shape["pid"]),
     }
 

@@ -115,6 +115,15 @@ def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
     return format_html("{} {}", f.size_cell(free), share)
 
 
+def free_percent(free: int | None, total: int | None, limit_percent: float) -> SafeString:
+    """Share of free bytes in per cent, amber below the limit of the health check."""
+    if free is None or not total:
+        return f.unknown(_("The broker has not reported its disk space yet."))
+    share = 100 * free / total
+    shown = f"{share:.1f}" if share < 10 else f"{share:.0f}"
+    return format_html('<b class="t-amber">{}</b>', shown) if share < limit_percent else format_html("{}", shown)
+
+
 def broker(shape: shapes.BrokerShape) -> dict[str, str]:
     return {
         "state": broker_state(shape["alive"], shape["answered"]),

@@ -13,7 +13,7 @@ from django.forms.utils import pretty_name
 from django.utils.translation import gettext as _
 
 from console.acl_labels import operation_choices
-from console.fragments import MOVE_MODES
+from console.move_cells import MOVE_MODES
 from console.texts import gettext_lazy
 from console.vocabulary import translated
 from controlplane.domain.config_units import parsed_all
@@ -290,7 +290,7 @@ class ThrottleForm(WeirForm):
         required=False,
         label=gettext_lazy("Adaptive"),
         help_text=gettext_lazy(
-            "The throttle above is the upper limit. The rate starts at 1 MB/s and drops when the produce p99 exceeds its baseline."
+            "The throttle above is the upper limit. The rate starts at 1 MB/s, or at the limit if that is lower, and drops when the produce p99 exceeds its baseline."
         ),
     )
     comment = comment_field()

@@ -7,8 +7,8 @@ never a zero. Colour means state only. Does not read the database or the request
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from django.utils.html import format_html, format_html_join
@@ -18,27 +18,10 @@ from django.utils.translation import gettext as _
 
 from console.states import BLOCKS, LAG_STATUSES, OUTCOME_LABELS, SHARE_LAG_STATUSES, STATE_LABELS, TONES
 from console.texts import gettext_lazy
-from console.vocabulary import wait_text
 from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text
 from controlplane.domain.topic_states import TopicHealth, TopicRowState
 
-HALF_A_YEAR = timedelta(days=182)
 UNKNOWN_REASON = gettext_lazy("Unknown: no broker has reported this value yet.")
-
-MOVE_MODES: dict[tuple[str, str], tuple[str, str]] = {
-    ("copy", ""): (gettext_lazy("Copy all data"), gettext_lazy("All records are copied to the new replicas.")),
-    ("tail", ""): (
-        gettext_lazy("New data only"),
-        gettext_lazy("No existing record is copied: retention deletes the old records on the old replicas."),
-    ),
-    ("tail", "early"): (
-        gettext_lazy("New data only, switch leaders now"),
-        gettext_lazy(
-            "Leadership moves as soon as the new replicas are in sync. The old brokers keep the old records until retention deletes them."
-        ),
-    ),
-}
-"""(mode, handover) of a move -> label, explanation."""
 
 
 def unknown(reason: str = UNKNOWN_REASON) -> SafeString:
@@ -256,49 +239,13 @@ def throttle(bytes_per_s: int | None) -> SafeString:
     return format_html("{}/s", size_text(bytes_per_s))
 
 
-def eta(bounds: Sequence[float] | None, needs_bytes_per_s: int | None = None) -> SafeString:
-    """ETA as a range of seconds. `needs_bytes_per_s`: the move cannot finish below this rate, because more data arrives than is copied."""
-    if needs_bytes_per_s is not None:
-        needs = _("needs {rate}/s").format(rate=size_text(needs_bytes_per_s))
-        return format_html('{} <span class="sub">{}</span>', state("will_not_finish"), needs)
-    if not bounds:
-        return unknown(_("Too few bytes are copied for an estimate."))
-    return format_html("{} – {}", duration_text(bounds[0]), duration_text(bounds[1]))
-
-
-NO_END = {
-    "planned": gettext_lazy("The move has not started."),
-    "approved": gettext_lazy("The move has not started."),
-    "paused": gettext_lazy("The move is paused."),
-    "done": gettext_lazy("The move has finished."),
-    "cancelled": gettext_lazy("The move has finished."),
-    "rolled_back": gettext_lazy("The move has finished."),
-    "failed": gettext_lazy("The move has finished."),
-}
-"""States of a move without an ETA, and the reason."""
-
-
-def ends(
-    word: str, waits_for: str, bounds: Sequence[float] | None, needs_bytes_per_s: int | None, in_words: bool = False
-) -> SafeString:
-    """ETA of a move, or the reason for having none. `in_words`: show the wait reason instead of a dash."""
-    if waits_for and in_words:
-        return format_html(
-            '<span class="sub">{}</span>', _("waits for {waits_for}").format(waits_for=wait_text(waits_for))
-        )
-    cause = (
-        _("The move waits for {waits_for}.").format(waits_for=wait_text(waits_for)) if waits_for else NO_END.get(word)
-    )
-    return unknown(cause) if cause is not None else eta(bounds, needs_bytes_per_s)
-
-
 def instant(at: datetime | None, reason: str = gettext_lazy("Not yet.")) -> SafeString:
-    """A time in UTC, without its year if it is within half a year."""
+    """A time in UTC, without its year if it is the current one."""
     if at is None:
         return unknown(reason)
     at = at.astimezone(UTC)
     whole = at.strftime("%Y-%m-%d %H:%M:%S")
-    shown = whole if abs(datetime.now(UTC) - at) > HALF_A_YEAR else whole[len("2000-") :]
+    shown = whole if at.year != datetime.now(UTC).year else whole[len("2000-") :]
     return format_html('<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), whole, shown)
 
 
@@ -352,19 +299,6 @@ def outcome_label(word: str) -> str:
 
 def _markup(word: str, label: str) -> SafeString:
     return format_html('<span class="st st-{}">{}</span>', TONES.get(word, "grey") or "calm", label)
-
-
-def move_mode(mode: str, handover: str) -> SafeString:
-    label, explanation = MOVE_MODES[mode, handover]
-    return format_html('<span title="{}">{}</span>', explanation, label)
-
-
-def move_status(word: str, waits_for: str) -> SafeString:
-    """State of a move, and the wait reason if none of its partitions makes progress."""
-    if not waits_for:
-        return state(word)
-    waits = _("waits for {waits_for}").format(waits_for=wait_text(waits_for))
-    return format_html('{} <span class="sub waits" title="{}">{}</span>', state(word), waits, waits)
 
 
 def chips(
@@ -428,16 +362,3 @@ def bar(done: float | None, tone: str = "blue") -> SafeString:
     """A progress bar. `done` in per cent."""
     value = 0.0 if done is None else done
     return format_html('<progress class="bar bar-{}" max="100" value="{}">{}%</progress>', tone, value, value)
-
-
-NOT_BLUE = {"failed": "red", "cancelled": "grey"}
-REVERTED = gettext_lazy("Rolled back: the previous assignment is restored.")
-
-
-def move_bar(state: str, percent: float | None) -> SafeString:
-    """Progress of a move. Empty after a roll-back: a full bar would mean done."""
-    return SafeString("") if percent is None else bar(percent, NOT_BLUE.get(state, "blue"))
-
-
-def move_percent(percent: float | None) -> SafeString:
-    return unknown(REVERTED) if percent is None else format_html("{}%", f"{percent:.0f}")

@@ -19,7 +19,7 @@ def cells(shape: TopicMessagesShape) -> dict[str, str]:
         "oldest": _duration(shape.get("half_oldest_s")),
         "expired": f.count(shape.get("half_expired"), "amber"),
         "pending": f.number(shape.get("delayed_pending")),
-        "overdue": _duration(shape.get("delayed_overdue_s")),
+        "overdue": _duration(shape.get("delayed_overdue_s"), "amber" if shape.get("delayed_late") else ""),
         "dead": f.count(shape.get("dead_letters"), "amber"),
     }
 
@@ -33,5 +33,8 @@ def marks(t: TopicMessagesShape) -> dict[tuple[str, str], object]:
     }
 
 
-def _duration(value_s: float | None) -> str:
-    return f.unknown() if value_s is None else format_html("{}", duration_text(value_s))
+def _duration(value_s: float | None, tone: str = "") -> str:
+    if value_s is None:
+        return f.unknown()
+    text = duration_text(value_s)
+    return format_html('<b class="t-{}">{}</b>', tone, text) if tone else format_html("{}", text)

@@ -171,6 +171,7 @@ urlpatterns = [
     path("documents/plans/new/", cluster_documents.plan_new, name="document-plan-new"),
     path("documents/plans/<int:plan_id>/", cluster_documents.plan, name="document-plan"),
     path("documents/plans/<int:plan_id>/apply/", cluster_documents.apply, name="document-apply"),
+    path("documents/plans/<int:plan_id>/again/", cluster_documents.plan_again, name="document-plan-again"),
     path("documents/plans/<int:plan_id>/drift/", cluster_documents.drift, name="document-drift"),
     path("masking/", masking.rule_list, name="masking"),
     path("masking/new/", masking.create, name="masking-new"),

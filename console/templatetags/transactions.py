@@ -54,4 +54,4 @@ def transaction_state(row: TransactionRow) -> SafeString:
 @register.simple_tag
 def transaction_verdict(verdict: str) -> SafeString:
     label, tone, explanation = LABELS[TransactionVerdict(verdict)]
-    return format_html('<span class="st st-{}" title="{}">{}</span>', tone, explanation, label)
+    return format_html('<span class="st st-{}">{}</span> <span class="sub">{}</span>', tone, label, explanation)

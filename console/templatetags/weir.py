@@ -21,7 +21,9 @@ from console import (
     change_objects,
     changed_values,
     cluster_cells,
+    driver_cells,
     fragments,
+    move_cells,
     permission_links,
     record_links,
     time_links,
@@ -61,8 +63,8 @@ register.simple_tag(fragments.retention_in, name="retention_in")
 register.simple_tag(fragments.topic_state, name="topic_state")
 register.simple_tag(cluster_cells.cluster_size, name="cluster_size")
 register.filter("age", fragments.age)
-register.simple_tag(fragments.eta, name="eta")
-register.simple_tag(fragments.ends, name="move_ends")
+register.simple_tag(move_cells.eta, name="eta")
+register.simple_tag(move_cells.ends, name="move_ends")
 register.filter("throttle", fragments.throttle)
 register.filter("instant", fragments.instant)
 register.filter("alert_kind_title", alert_kind_title)
@@ -75,22 +77,25 @@ register.filter("state", fragments.state)
 register.filter("state_label", fragments.state_label)
 register.filter("outcome", fragments.outcome)
 register.filter("outcome_label", fragments.outcome_label)
-register.simple_tag(fragments.move_mode, name="move_mode")
+register.simple_tag(move_cells.move_mode, name="move_mode")
 register.filter("broker_chip", fragments.broker_chip)
 register.filter("bar", fragments.bar)
-register.simple_tag(fragments.move_bar, name="move_bar")
-register.filter("move_percent", fragments.move_percent)
+register.simple_tag(move_cells.move_bar, name="move_bar")
+register.filter("blocked_tone", move_cells.blocked_tone)
+register.filter("move_percent", move_cells.move_percent)
 register.simple_tag(fragments.chips, name="chips")
-register.simple_tag(fragments.move_status, name="move_status")
+register.simple_tag(move_cells.move_status, name="move_status")
 register.simple_tag(fragments.unknown, name="unknown")
 register.simple_tag(cluster_cells.broker_state, name="broker_state")
 register.simple_tag(cluster_cells.brokers_alive, name="brokers_alive")
 register.simple_tag(cluster_cells.disk_free, name="disk_free")
+register.simple_tag(cluster_cells.free_percent, name="free_percent")
 register.filter("operation", vocabulary.operation_text)
 register.filter("object_text", change_objects.object_text)
 register.simple_tag(change_objects.object_link, name="object_link")
 register.filter("values_of_change", changed_values.values_of_change)
 register.simple_tag(changed_values.short_values, name="short_values")
+register.simple_tag(driver_cells.driver_state, name="driver_state")
 register.simple_tag(cells.isr, name="isr")
 register.simple_tag(record_links.committed_offset, name="committed_offset")
 register.simple_tag(permission_links.permission_check, name="permission_check")
@@ -106,7 +111,7 @@ def page_url(name: str, *arguments: object) -> str:
 
 @register.filter
 def heartbeat(at: datetime | None, active: bool) -> SafeString:
-    return cells.heartbeat(at, active)
+    return driver_cells.heartbeat(at, active)
 
 
 @register.filter
@@ -208,6 +213,21 @@ def topic_size(topic: SizedTopic) -> SafeString:
 @register.filter
 def seconds_since(at: datetime | None) -> float | None:
     return None if at is None else max(0.0, (datetime.now(UTC) - at).total_seconds())
+
+
+@register.filter
+def expires_in(at: datetime) -> SafeString:
+    """Time until an expiry; empty after it."""
+    left_s = (at - datetime.now(UTC)).total_seconds()
+    if left_s <= 0:
+        return SafeString("")
+    return format_html('<span class="sub">{}</span>', _("in {time}").format(time=coarse_duration(left_s)))
+
+
+@register.filter
+def is_silent(heartbeat_at: datetime | None, active: bool) -> bool:
+    """The driver should run and has not reported."""
+    return driver_cells.silent_s(heartbeat_at, active) is not None
 
 
 @register.filter

@@ -15,6 +15,7 @@ from django import forms
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from console.forms import DestroyForm, ReasonForm, WeirForm, text_area
@@ -235,9 +236,31 @@ def apply(request: HttpRequest, plan_id: int) -> HttpResponse:
         "results": bool(row.failed),
         "path": f"document-plans/{row.id}/apply",
         "typed": str(row.deletes) if row.deletes else "",
+        "deletes_topics": any(s.deletes_records for s in row.steps),
+        "button": _apply_label(len(row.steps), row.deletes),
     }
     status = 409 if form.is_bound and form.errors else 200
     return render_page(request, "console/document_apply.html", context, nav=NAV, status=status)
+
+
+def _apply_label(steps: int, deletions: int) -> str:
+    label = ngettext("Apply {count} step", "Apply {count} steps", steps).format(count=f"{steps:,}")
+    if not deletions:
+        return label
+    return label + ngettext(", {count} deletion", ", {count} deletions", deletions).format(count=f"{deletions:,}")
+
+
+@require_POST
+@operator_required
+def plan_again(request: HttpRequest, plan_id: int) -> HttpResponse:
+    """Store the drift of an applied plan as a new plan of the same document, and open its application."""
+    try:
+        row = services.plan_again(plan_id, actor=actor(request))
+    except InvalidDocument as faults:
+        return rejected(request, Rejected(str(faults)), "documents", nav=NAV)
+    except Rejected as error:
+        return rejected(request, error, "documents", nav=NAV)
+    return redirect_to("document-apply", row.pk)
 
 
 @viewer_required

@@ -35,12 +35,14 @@ def dead_letters(request: HttpRequest, name: str) -> HttpResponse:
         return _no_topic(request, name)
     form = DeadLetterForm(request.GET)
     filters = {n: str(v) for n, v in request.GET.items() if n in form.fields and v}
+    metrics = metrics_of(name)
     context: dict[str, object] = {
         "of": of,
         "form": form,
         "query": urlencode(filters),
         "filtered": bool(filters),
-        "metrics": metrics_of(name),
+        "metrics": metrics,
+        "send_all": _send_all(filters, None if metrics is None else metrics.dead_letters),
         "h": lazy(page_charts, request, f"topic:{name}", "dead_letters"),
     }
     if form.is_valid():
@@ -214,6 +216,13 @@ def _summary(result: ResendResult) -> str:
         if number:
             parts.append(f"{number} {text}")
     return " ".join(parts)
+
+
+def _send_all(filters: Mapping[str, str], letters: int | None) -> str:
+    """Label of the button that sends all of the filter. Without a filter: with the number of all."""
+    if filters:
+        return _("Send all matching again")
+    return _("Send all again") if letters is None else _("Send all {letters} again").format(letters=f"{letters:,}")
 
 
 def _lines(request: HttpRequest, letters: DeadLetterTopic) -> list[str]:

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from console.delayed_forms import PendingForm
 from console.forms import ReasonForm
@@ -23,13 +24,16 @@ from console.views.shell import (
     viewer_required,
 )
 from console.vocabulary import rejection_text
+from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.delayed_messages import HistogramBar
 from controlplane.selectors import delayed_messages as selectors
+from controlplane.selectors.alert_thresholds import current_thresholds
 from controlplane.selectors.delayed_messages import PendingRow
 from controlplane.services import Rejected, produce
 from controlplane.services import delayed_messages as services
 from controlplane.services.delayed_messages import CancelState
 
+MS_PER_S = 1000
 COUNTED = 1
 """A tombstone cancels all pending records with its key. With this number of them it cancels only the chosen record."""
 
@@ -43,6 +47,7 @@ def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
     context: dict[str, object] = {
         "found": found,
         "form": form,
+        "late": found.overdue_ms >= current_thresholds().value_for(ThresholdName.DELAYED_OVERDUE, name) * MS_PER_S,
         "bars": [(bar, _due_range(bar)) for bar in found.histogram],
         "h": lazy(page_charts, request, f"topic:{name}", "delayed_pending", "delayed_overdue_s"),
     }
@@ -89,11 +94,12 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
     if found is None:
         return _no_topic(request, name)
     context = {
-        "title": _("Cancel a delayed message of {name}").format(name=name),
+        "title": _("{cancel} to {name}").format(cancel=_cancel(found), name=name),
         "crumb": _("Delayed messages"),
         "form": form,
         "lines": [*_lines(found), *filter(None, [produce.produce_denial(request.user, name)])],
-        "button": _("Cancel the delivery"),
+        "button": _cancel(found),
+        "fatal": True,
         "back": back,
         "method": "POST",
         "path": f"topics/{name}/delayed-messages/cancel",
@@ -129,14 +135,23 @@ def _count(preview: services.CancelPreview) -> str:
     return _("{same_key} or more").format(same_key=preview.same_key) if preview.more else str(preview.same_key)
 
 
+def _cancel(preview: services.CancelPreview) -> str:
+    """The operation with the number of deliveries that it cancels."""
+    count = preview.same_key
+    if preview.more:
+        return _("Cancel {count} or more deliveries").format(count=count)
+    return ngettext("Cancel {count} delivery", "Cancel {count} deliveries", count).format(count=count)
+
+
 def _lines(preview: services.CancelPreview) -> list[str]:
     due = _utc(preview.deliver_at_ms)
     key = _("Its key is hidden from you.") if preview.key is None else _("Its key is {key!r}.").format(key=preview.key)
     lines = [
+        _("This cannot be undone."),
         _(
             "The record at offset {offset} of {front_topic}-{partition} is due {due:%Y-%m-%d %H:%M:%S} UTC. {key}"
         ).format(offset=preview.offset, front_topic=preview.front_topic, partition=preview.partition, due=due, key=key),
-        _("A tombstone with its key is written to {front_topic}-{partition}. This cannot be undone.").format(
+        _("A tombstone with its key is written to {front_topic}-{partition}.").format(
             front_topic=preview.front_topic, partition=preview.partition
         ),
     ]

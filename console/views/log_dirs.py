@@ -22,8 +22,10 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.text import size_text
 from controlplane.selectors import log_dirs as selectors
+from controlplane.selectors.alert_thresholds import current_thresholds
 from controlplane.services import Rejected
 from controlplane.services import log_dirs as services
 
@@ -61,6 +63,8 @@ def log_dir_list(request: HttpRequest, broker_id: int) -> HttpResponse:
         "q": query,
         "directory": directory,
         "movable": len(healthy) > 1,
+        "free_least": current_thresholds().value_for(ThresholdName.DISK_FREE_LOW, str(broker_id)),
+        "offline": [d for d in found.directories if d.replicas is None],
         "path": f"brokers/{broker_id}/log-directories/cancel",
         "body": {"topic": "TOPIC", "partition": 0, "comment": "COMMENT"},
     }

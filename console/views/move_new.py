@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext as _
 
 from console.forms import RACK, MoveForm
+from console.move_cells import MOVE_MODES
 from console.panels import lazy
 from console.texts import counted, gettext_lazy
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
@@ -266,7 +267,9 @@ def _render_review(
     copies = sum(len(set(p.replicas_to) - set(p.replicas_from)) for p in preview.parts)
     amount = _("unknown size") if preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
     removed = sum(len(set(p.replicas_from) - set(p.replicas_to)) for p in preview.parts)
-    if copies:
+    if isinstance(scope, ReplicationFactorScope):
+        button = _("Change replication factor of {topic}").format(topic=scope.topic)
+    elif copies:
         button = _("Move {copies}, {amount}").format(copies=counted(copies, "replica"), amount=amount)
     elif removed:
         button = _("Remove {replicas}").format(replicas=counted(removed, "replica"))
@@ -277,6 +280,9 @@ def _render_review(
     if form is not None and form.cleaned_data.get("handover"):
         caps["handover"] = form.cleaned_data["handover"]
     form = form or MoveForm(initial={"scope": json.dumps(to_json(scope))})
+    if preview.tail.problems:
+        form.fields["mode"].choices = [("copy", MOVE_MODES["copy", ""][0])]  # type: ignore[attr-defined]
+        form.fields["mode"].help_text = _("The other modes are not available. See the reasons above.")
     if preview.problems:
         # The focus would scroll past the note with the problems.
         form.fields["comment"].widget.attrs.pop("autofocus", None)

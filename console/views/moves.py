@@ -80,8 +80,8 @@ def move_list(request: HttpRequest) -> HttpResponse:
     state = request.GET.get("state", "")
     context: dict[str, object] = {"q": query, "tab": tab, "state": state, "damaged": recoveries.damaged_replicas_open()}
     if tab == "moves":
-        context["page"] = moves.move_list(query=query, state=state, **list_options(request, "-id"))
-        context["finished"] = state == moves.FINISHED
+        page = context["page"] = moves.move_list(query=query, state=state, **list_options(request, "-id"))
+        context["active"] = lazy(_active_moves, query, state, page.total)
     elif tab == "damage":
         all_reports = state == ALL_REPORTS
         context["page"] = recoveries.damage_report_list(
@@ -93,6 +93,13 @@ def move_list(request: HttpRequest) -> HttpResponse:
         options = list_options(request, "-id")
         context["page"] = recoveries.recovery_list(page=options["page"], per_page=options["per_page"])
     return render_page(request, "console/moves.html", context, nav="moves")
+
+
+def _active_moves(query: str, state: str, listed: int) -> int:
+    """The number of moves that a change of the filtered throttles changes: without a state of the filter, the active ones."""
+    if state == moves.FINISHED or not listed:
+        return 0
+    return listed if state else moves.move_list(query=query, state=moves.UNFINISHED, per_page=1).total
 
 
 @viewer_required
@@ -117,7 +124,7 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
         "state": request.GET.get("state", ""),
         "rate": lazy(lambda: [(s.at, s.bytes_per_s) for s in moves.move_samples(move_id) if s.bytes_per_s is not None]),
         "alerts": lazy(lambda: incidents.with_incident_severity(alerts.open_alerts_of_move(move_id))),
-        "causes": lazy(move_loads.move_causes, kinds),
+        "causes": lazy(move_loads.blocked_parts, move_id, kinds),
         "brokers": involved,
         "receivers": lazy(lambda: sum(1 for b in involved() if b.parts_in)),
         "out_of_service": lazy(brokers.out_of_service, row.scope),
@@ -177,21 +184,22 @@ def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
         ),
         MoveVerb.DELETE_RECORDS: ActionButton(
             MoveVerb.DELETE_RECORDS,
-            _("Delete old records ({ready})").format(ready=ready),
+            _("Delete old records of {parts}…").format(parts=counted(ready, "partition")),
             _(
                 "Deletes them for all consumers now, instead of by retention. Another operator must approve. It cannot be undone."
             ),
             False,
+            "fatal",
         ),
         MoveVerb.CANCEL: ActionButton(
             MoveVerb.CANCEL,
-            _("Cancel (reverts {active}, keeps {done})").format(active=active, done=done),
-            _("Queued partitions stay unchanged."),
+            _("Cancel (reverts {parts})").format(parts=counted(active, "partition")) if active else _("Cancel"),
+            _("Queued partitions stay unchanged, finished ones stay on the new replicas."),
             False,
         ),
         MoveVerb.ROLL_BACK: ActionButton(
             MoveVerb.ROLL_BACK,
-            _("Roll back ({active})").format(active=back),
+            _("Roll back {parts}").format(parts=counted(back, "partition")),
             _("To the previous assignment, in its replica order."),
             False,
         ),

@@ -145,7 +145,9 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     row = selectors.run_row(run_id)
     if row is None:
         return not_found(request, _("Spark run {run_id}").format(run_id=run_id), "spark-jobs", nav=NAV)
-    context = {"r": row, "log": selectors.run_log(run_id).text}
+    job = selectors.job_row(row.job_id)
+    may_run_again = job is not None and SparkJobVerb.RUN in job.can
+    context = {"r": row, "may_run_again": may_run_again, "log": selectors.run_log(run_id).text}
     return render_page(request, "console/spark_run.html", context, nav=NAV)
 
 

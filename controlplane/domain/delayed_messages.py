@@ -16,13 +16,13 @@ from controlplane.domain.errors import Rejected
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 SPANS: tuple[tuple[str, int], ...] = (
-    ("In 1 minute", MINUTE_MS),
-    ("In 10 minutes", 10 * MINUTE_MS),
-    ("In 1 hour", HOUR_MS),
-    ("In 6 hours", 6 * HOUR_MS),
-    ("In 1 day", DAY_MS),
-    ("In 7 days", 7 * DAY_MS),
-    ("In 30 days", 30 * DAY_MS),
+    ("Within 1 minute", MINUTE_MS),
+    ("Within about 10 minutes", 10 * MINUTE_MS),
+    ("Within about 1 hour", HOUR_MS),
+    ("Within about 6 hours", 6 * HOUR_MS),
+    ("Within about 1 day", DAY_MS),
+    ("Within about 7 days", 7 * DAY_MS),
+    ("Within about 30 days", 30 * DAY_MS),
 )
 OVERDUE, LATER = "Due now", "Later"
 OFFSET_MAX = 2**63 - 1

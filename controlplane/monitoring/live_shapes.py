@@ -174,7 +174,8 @@ class ShareGroupsUpdate(TypedDict):
 
 
 class TopicMessagesShape(TypedDict):
-    """Metrics of half messages, delayed messages and dead letters of a topic. A value is absent or null if the topic does not have it, or if it is unknown."""
+    """Metrics of half messages, delayed messages and dead letters of a topic. A value is absent or null if the topic does not have it, or if it is unknown.
+    `delayed_late`: overdue beyond the alert threshold."""
 
     name: str
     half_checks: int | None
@@ -184,6 +185,7 @@ class TopicMessagesShape(TypedDict):
     half_expired: NotRequired[int | None]
     delayed_pending: NotRequired[int | None]
     delayed_overdue_s: NotRequired[float | None]
+    delayed_late: NotRequired[bool]
     dead_letters: NotRequired[int | None]
 
 

@@ -17,6 +17,7 @@ from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
 from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
 from controlplane.domain.alert_cases import disk_severity
+from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.message_metrics import MessageMetrics, values
 from controlplane.monitoring import live_events, live_shapes
 from controlplane.monitoring.group_metrics import PartitionLag, owners_of, pace
@@ -24,6 +25,7 @@ from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import BrokerSums, Difference, broker_sums
 from controlplane.monitoring.samples import BROKER_RATES, MetricsCache, SampleChanges
 from controlplane.monitoring.share_group_lag import ShareGroupLag
+from controlplane.selectors.alert_thresholds import current_thresholds
 from controlplane.selectors.topic_configs import min_insync
 from weir_common.phrases import phrase_to_json
 
@@ -124,13 +126,17 @@ class LivePublisher:
         if self._published.get("messages") is latest:
             return
         self._published["messages"] = latest
-        shapes = []
+        shapes, thresholds = [], current_thresholds()
         for name, sampled in latest.items():
+            metrics = values(sampled, now_ms)
+            overdue_s = metrics.get("delayed_overdue_s")
             shape = {
                 "name": name,
                 "half_checks": sampled.half_checks,
                 "delayed_next_at": None if sampled.delayed_next_at is None else sampled.delayed_next_at.isoformat(),
-                **values(sampled, now_ms),
+                "delayed_late": overdue_s is not None
+                and overdue_s >= thresholds.value_for(ThresholdName.DELAYED_OVERDUE, name),
+                **metrics,
             }
             if self._published.get(("messages", name)) != shape:
                 self._published["messages", name] = shape

@@ -78,6 +78,10 @@ class DocumentStepRow:
     detail: str
 
     @property
+    def deletes_records(self) -> bool:
+        return self.kind == ResourceKind.TOPIC and self.action == StepAction.DELETE
+
+    @property
     def is_creation(self) -> bool:
         return self.action == StepAction.CREATE
 

@@ -83,6 +83,11 @@ class PendingRow:
     due_in_ms: int
     cancelled: bool
 
+    @property
+    def overdue_ms(self) -> int:
+        """Time since its delivery time, 0 before."""
+        return max(0, -self.due_in_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class PendingList:

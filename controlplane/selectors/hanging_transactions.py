@@ -66,6 +66,11 @@ class HangingScan(selectors.BrokerCoverage):
     brokers_silent: list[selectors.SilentBroker]
     offline_partitions: int
 
+    @property
+    def hanging_count(self) -> int:
+        """Those of the rows that hang. An undetermined one may be active."""
+        return sum(1 for r in self.rows if not r.is_undetermined)
+
 
 def search(topic: str = "", index: int | None = None, start_offset: int | None = None) -> HangingScan:
     """The transactions that hang in the partitions of `topic`, or of one of them; without a topic in all partitions. `start_offset`: only the

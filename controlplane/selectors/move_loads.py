@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.models import Broker, Move
+from controlplane.models import Broker, Move, MovePartition
 from controlplane.models.move import PartState
 from controlplane.selectors.move_totals import TotalsKind, kinds_of
+from weir_common.phrases import with_phrase
 
 ARRIVED = (PartState.DONE, PartState.REVERTED)
 """States of partitions that are at their target. A rejected partition has ended, too, but is not at its target."""
@@ -96,6 +97,30 @@ def move_causes(kinds: Sequence[TotalsKind]) -> list[tuple[str, int]]:
         if cause := k.cause or (PartState.REJECTED if k.state == PartState.REJECTED else ""):
             counts[cause] += k.parts
     return sorted(counts.items(), key=lambda c: (-c[1], c[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedParts:
+    """Partitions of a move that do not finish automatically for one cause. `note`: of the first of them, with the next step; "" without one."""
+
+    cause: str
+    parts: int
+    topic: str
+    partition: int
+    note: str
+
+
+def blocked_parts(move_id: int, kinds: Sequence[TotalsKind]) -> list[BlockedParts]:
+    """The blocked partitions by cause, the largest count first. One query per cause."""
+    blocked = []
+    for cause, parts in move_causes(kinds):
+        wanted = {"cause": "", "state": PartState.REJECTED} if cause == PartState.REJECTED else {"cause": cause}
+        first = MovePartition.objects.filter(move_id=move_id, **wanted).order_by("topic_name", "partition").first()
+        if first is None:  # it has ended since the kinds were read
+            continue
+        note = with_phrase(first.note, first.note_phrase)
+        blocked.append(BlockedParts(cause, parts, first.topic_name, first.partition, note))
+    return blocked
 
 
 def part_counts(kinds: Sequence[TotalsKind]) -> dict[str, int]:

@@ -98,6 +98,11 @@ class MoveRow:
         return self.state in (MoveState.PLANNED, MoveState.APPROVED)
 
     @property
+    def needs_override(self) -> bool:
+        """A second operator has not approved its override of a safety check yet."""
+        return bool(self.overrides) and self.state == MoveState.PLANNED
+
+    @property
     def is_paused(self) -> bool:
         return self.state == MoveState.PAUSED
 
@@ -187,6 +192,8 @@ ROLLED_BACK_PARTS = Q(state__in=(PartState.DONE, *UNDER_WAY)) | Q(state=PartStat
 """The partitions that a roll back changes. A rejected one that is still active has its old and its new replicas: their comparison found a difference."""
 WAIT_REASONS, WAIT_SEPARATOR = wait_reason.REASONS, wait_reason.SEPARATOR
 """Reasons in `waits_for` of a move, and what is between them."""
+WAIT_CAUSES = wait_reason.CAUSES
+"""Those of them that need an operator, by the cause of the partition."""
 
 
 UNFINISHED, FINISHED = "unfinished", "finished"

@@ -75,7 +75,7 @@ class SparkRunRow:
 
 @dataclass(frozen=True, slots=True)
 class SparkJobRow:
-    """`state`, `run_id`: of the last run; "never run" without one. `can`: run, stop, delete. `version`: number of changes by operators, also the entity tag."""
+    """`state`, `run_id`, `error`: of the last run; "never run" without one. `can`: run, stop, delete. `version`: number of changes by operators, also the entity tag."""
 
     id: int
     name: str
@@ -95,6 +95,7 @@ class SparkJobRow:
     created_at: datetime
     can: list[str]
     version: int
+    error: str
 
     @property
     def active(self) -> bool:
@@ -223,6 +224,7 @@ def _job_row(job: SparkJob, run: SparkRun | None) -> SparkJobRow:
         created_at=job.created_at,
         can=[] if stopping else [SparkJobVerb.STOP] if active else [SparkJobVerb.RUN, SparkJobVerb.DELETE],
         version=job.version,
+        error=str(status.get("error", "")) if run is not None and run.state == SparkRunState.FAILED else "",
     )
 
 

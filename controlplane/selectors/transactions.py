@@ -71,7 +71,12 @@ class TransactionRow:
     @property
     def is_overdue(self) -> bool:
         """Return whether the transaction is open for longer than its timeout."""
-        return self.open_s is not None and self.timeout_ms is not None and self.open_s * 1000 > self.timeout_ms
+        return self.overdue_s > 0
+
+    @property
+    def overdue_s(self) -> float:
+        """Seconds since its timeout, 0 before."""
+        return 0.0 if self.open_s is None or self.timeout_ms is None else max(0.0, self.open_s - self.timeout_ms / 1000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,13 @@ def drift_of(plan_id: int) -> DocumentDifference:
         ) from None
 
 
+def plan_again(plan_id: int, *, actor: str) -> DocumentPlan:
+    """Store a new plan of the document of an applied plan. Raises Rejected, and InvalidDocument with all faults."""
+    drift_of(plan_id)
+    row = _get(plan_id)
+    return plan_document(row.document, prune=row.prune, take_over=row.take_over, actor=actor, comment=row.comment)
+
+
 def _forget_old(owner: str) -> None:
     """Delete plans older than KEPT, and the documents of older plans of this owner."""
     applied = selectors.last_applied()

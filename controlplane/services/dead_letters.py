@@ -33,6 +33,7 @@ from controlplane.models.change import Outcome
 from controlplane.selectors import dead_letters as selectors
 from controlplane.selectors import messages
 from controlplane.selectors.dead_letters import DeadLetterList, DeadLetterTopic
+from controlplane.selectors.messages import MessageRow
 from controlplane.services import failed_records, masking, records
 from controlplane.services.common import Rejected, finish_changes, needs_reason, record
 from controlplane.services.dead_letter_batches import ResendResult, forget_below, send_partition
@@ -70,13 +71,18 @@ def dead_letters(user: User, topic: str, query: RecordQuery, resume: str = "") -
         topic=topic,
         dead_topic=of.dead_topic,
         kind=of.kind.value,
-        rows=selectors.with_causes(of, read.rows),
+        rows=selectors.with_causes(of, sorted(read.rows, key=_newest_first)),
         problems=read.problems,
         scanned=read.scanned,
         complete=read.complete,
         note=read.note,
         resume=read.resume,
     )
+
+
+def _newest_first(record: MessageRow) -> tuple[int, int, int]:
+    """Order of a page: its partitions are read one after the other."""
+    return -(record.timestamp_ms or 0), record.partition, -record.offset
 
 
 def record_to_resend(user: User, topic: str, partition: int, offset: int) -> DeadLetter | None:

@@ -292,6 +292,7 @@ NOT_PAGES = {
     "columns",
     "connector-act",
     "document-export",
+    "document-plan-again",
     "document-plan-new",
     "healing-switch",
     "javascript-catalog",

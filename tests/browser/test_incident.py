@@ -195,7 +195,7 @@ def test_a_full_disk_a_wrong_move_and_a_slow_consumer_are_ended_within_five_minu
     # It copies to the full broker. A cancellation would keep a partition that is finished there. So roll it back: both copies are deleted.
     page.wait_for_selector('[data-f=move_status]:has-text("running")')
     move = int(page.url.rstrip("/").rpartition("/")[2])
-    click('#move-acts a:has-text("Roll back (2)")')
+    click('#move-acts a:has-text("Roll back 2 partitions")')
     page.fill("#id_comment", "broker 2 has no space")
     click("main button.primary")
     with explain_failure(devcluster, move):

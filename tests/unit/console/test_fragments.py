@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from console import fragments
+from console import fragments, move_cells
 from console.fragments import duration_text, size_cell
 from controlplane.domain.alert import alerts
 from controlplane.domain.alert_types import GROUP_STATUSES, AlertFacts, GroupFacts, Severity
@@ -43,11 +43,11 @@ def test_durations_have_at_most_two_units() -> None:
         fragments.seconds(None),
         fragments.retention_in(None),
         fragments.age(None),
-        fragments.eta(None),
+        move_cells.eta(None),
         fragments.instant(None),
         fragments.process(None),
         fragments.instant_ms(None),
-        fragments.move_percent(None),
+        move_cells.move_percent(None),
     ],
 )
 def test_an_unknown_value_is_a_dash_with_a_reason(shown: str) -> None:
@@ -143,28 +143,17 @@ def test_replicas_show_leader_moves_and_their_problems() -> None:
     assert "none" in fragments.broker_chip(None)
 
 
-def test_a_move_that_cannot_finish_shows_the_rate_that_it_needs() -> None:
-    assert "needs 2.0 MB/s" in fragments.eta((1, 2), 2_000_000)
-    assert fragments.eta((60.0, 120.0)).count("–") == 1
-    assert "The move is paused." in fragments.ends("paused", "", None, None)
-    assert "waits for a controller" in fragments.ends("running", "a controller", None, None, in_words=True)
-
-
-def test_a_bar_after_a_roll_back_is_empty() -> None:
-    assert fragments.move_bar("rolled_back", None) == ""
-    assert "bar-red" in fragments.move_bar("failed", 40.0) and "bar-blue" in fragments.move_bar("running", 40.0)
-
-
 def test_a_timestamp_that_is_no_date_is_shown_as_a_number() -> None:
     assert fragments.instant_ms(10**18) == str(10**18)
     assert "1970-01-01 00:00:01.500" in fragments.instant_ms(1_500)
 
 
-def test_a_time_of_another_half_year_has_its_year() -> None:
-    """A token that ends in a year would seem to end today."""
+def test_a_time_of_another_year_has_its_year() -> None:
+    """A token that ends in a year would seem to end today, and one that ends next January in the past."""
     now = datetime.now(UTC)
     assert f">{now:%m-%d %H:%M:%S}<" in fragments.instant(now)
-    for far in (now + timedelta(days=365), now - timedelta(days=365)):
+    near = (datetime(now.year + 1, 1, 2, tzinfo=UTC), datetime(now.year - 1, 12, 30, tzinfo=UTC))
+    for far in (now + timedelta(days=365), now - timedelta(days=365), *near):
         assert f">{far:%Y-%m-%d %H:%M:%S}<" in fragments.instant(far)
 
 

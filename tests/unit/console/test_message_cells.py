@@ -11,6 +11,11 @@ def test_a_known_metric_is_a_number_and_an_unknown_one_is_marked() -> None:
     assert found["pending"] == found["overdue"] != "0"
 
 
+def test_an_overdue_delivery_beyond_its_threshold_has_a_tone() -> None:
+    late, on_time = (cells({"name": "t", "delayed_overdue_s": 75.0, "delayed_late": late}) for late in (True, False))
+    assert "t-amber" in late["overdue"] and "t-amber" not in on_time["overdue"] and "1 min" in on_time["overdue"]
+
+
 def test_lists_are_reloaded_when_their_metrics_change() -> None:
     shape = {"name": "t", "half_undecided": 2, "half_checks": 4, "delayed_pending": 1, "delayed_next_at": "x"}
     assert marks(shape) == {("half-messages:t", ""): (2, 4), ("delayed-messages:t", ""): (1, "x")}

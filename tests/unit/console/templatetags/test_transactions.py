@@ -26,4 +26,5 @@ def test_a_transaction_open_for_longer_than_its_timeout_is_a_warning(state: str)
 def test_every_verdict_has_a_label_and_what_hangs_is_red() -> None:
     shown = {v: transaction_verdict(v) for v in TransactionVerdict}
     assert len(set(shown.values())) == len(TransactionVerdict)
+    assert "No coordinator has a transactional ID with this producer ID.</span>" in shown["unknown_producer"]
     assert {v for v, text in shown.items() if "st-red" in text} == {v for v in TransactionVerdict if v.hangs}

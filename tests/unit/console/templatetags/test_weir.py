@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,12 @@ from controlplane.selectors.paging import Page, PageWindow
 def context(address: str = "/topics/?q=o&page=3", **values: Any) -> Any:
     request = RequestFactory().get(address)
     return RequestContext(request, {"request": request, **values})
+
+
+def test_an_expiry_shows_the_time_that_is_left() -> None:
+    now = datetime.now(UTC)
+    assert "in 40 d" in weir.expires_in(now + timedelta(days=40, minutes=1))
+    assert weir.expires_in(now - timedelta(minutes=1)) == ""
 
 
 def test_a_link_changes_some_parameters_and_keeps_the_others() -> None:

@@ -65,6 +65,25 @@ def test_a_document_is_compared_applied_and_its_drift_is_shown(operator: Client)
     assert "The cluster differs" in page and "limits.producer_byte_rate" in page
     assert '<span class="old">5</span>' in page and "1000.0" not in page
     assert f'href="{drift}"' in operator.get("/documents/").content.decode()
+    again = f"/documents/plans/{row.pk}/again/"
+    assert f'action="{again}"' in page
+    planned = operator.post(again)
+    new = DocumentPlan.objects.latest("id")
+    assert planned.headers["Location"] == f"/documents/plans/{new.pk}/apply/" and new.pk != row.pk
+    page = operator.get(planned.headers["Location"]).content.decode()
+    assert "Apply 1 step</button>" in page and '<span class="zero">0</span>' in page
+    assert operator.post("/documents/plans/99/again/").status_code == 409
+
+
+def test_an_application_names_its_deletions_and_loses_records_only_with_topics(operator: Client) -> None:
+    create_plan(operator)
+    for kept, loses in (("topics: [{name: orders}]", False), ("quotas: []", True)):
+        document = f"{{owner: payments, {kept}}}"
+        page = compare_document(operator, document, prune="on")
+        made = operator.post(PLAN_NEW, {"document": document, "prune": "on", "digest": digest_in(page)})
+        shown = operator.get(made.headers["Location"]).content.decode()
+        assert "deletion" in shown.partition('<button type="submit" class="fatal')[2].partition("</button>")[0]
+        assert ("A deleted topic loses its records." in shown) is loses
 
 
 def test_an_application_needs_a_reason_and_the_number_of_deletions(operator: Client) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
+from django.utils import timezone
 
 from console.views import dead_letters as views
-from controlplane.models import Topic
+from controlplane.models import Topic, TopicMessages
 from tests.unit.controlplane.dead_letter_responses import (
     DLQ,
     DeadLetterResponses,
@@ -46,6 +49,8 @@ def test_the_page_has_the_causes(producer: Client, viewer: Client) -> None:
     page = text(producer, PAGE)
     for shown in ("timeout of card", "bad address", "orders-0@51", "billing", 'value="0@1"', f"{PAGE}0/1/edit/"):
         assert shown in page
+    times = re.findall(r'<time title="(\d+)">', page)
+    assert times == sorted(times, reverse=True) and '<th scope="col" class="num">Offset</th>' in page
     assert "read_records" in text(viewer, PAGE, 403) and PAGE in text(viewer, "/topics/orders/")
     text(viewer, "/topics/orders.dead/dead-letters/", 404)
 
@@ -53,6 +58,9 @@ def test_the_page_has_the_causes(producer: Client, viewer: Client) -> None:
 def test_filters(producer: Client) -> None:
     page = text(producer, f"{PAGE}?group=mail")
     assert "bad address" in page and "timeout of card" not in page and "send-matching/?group=mail" in page
+    assert "Send all matching again" in page and "Send all again" in text(producer, PAGE)
+    TopicMessages.objects.create(topic="orders", sampled_at=timezone.now(), dead_letters=12)
+    assert "Send all 12 again" in text(producer, PAGE)
     assert "No dead letters match" in text(producer, f"{PAGE}?error_contains=nothing")
     assert "not a partition" in text(producer, f"{PAGE}?partitions=x", 400)
 

@@ -37,7 +37,7 @@ def text(client: Client, address: str, status: int = 200) -> str:
 
 def test_the_page_has_the_histogram_and_the_next_records(producer: Client, viewer: Client) -> None:
     page = text(producer, PAGE)
-    assert "In 1 minute" in page and "?due_from=" in page and f"{PAGE}0/3/cancel/" in page
+    assert "Within 1 minute" in page and "?due_from=" in page and f"{PAGE}0/3/cancel/" in page
     assert f"{PAGE}0/7/cancel/" not in page, "it is cancelled already"
     assert f"{PAGE}0/3/cancel/" not in text(viewer, PAGE), "a viewer cancels nothing"
     assert PAGE in text(viewer, "/topics/orders/")

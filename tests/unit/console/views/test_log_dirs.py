@@ -26,7 +26,10 @@ def directories(monkeypatch: pytest.MonkeyPatch, world: World) -> Directories:
 def test_the_page_lists_directories_and_replicas(operator: Client, viewer: Client, directories: Directories) -> None:
     page = operator.get(LIST).content.decode()
     assert ">/failed</a>" in page and "Unknown: the directory is offline." in page and f'href="{MOVE}"' in page
-    assert "Moves between directories" not in page
+    assert "Moves between directories" not in page and "The replicas in /failed are offline." in page
+    assert ">44<" in page and "t-amber" not in page
+    directories.dirs = [replace(MOVING[0], free_bytes=216_000)]
+    assert '<b class="t-amber">2.4</b>' in operator.get(LIST).content.decode()
     assert "No matching replicas." in operator.get(f"{LIST}?q=none&directory=/a").content.decode()
     assert f'href="{MOVE}"' not in viewer.get(LIST).content.decode()
     directories.dirs = MOVING

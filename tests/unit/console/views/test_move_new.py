@@ -90,7 +90,7 @@ def test_a_tail_move_is_chosen_in_the_wizard_and_its_deletion_of_records_is_type
     move = page.redirect_chain[-1][0].rstrip("/").rpartition("/")[2]
     row = operator.get(f"/api/v1/moves/{move}").json()
     assert (row["mode"], row["state"]) == ("tail", "running") and "delete_records" in row["can"]
-    assert "Delete old records (0)" in operator.get(f"/moves/{move}/").content.decode()
+    assert "Delete old records of 0 partitions…" in operator.get(f"/moves/{move}/").content.decode()
     cut = operator.get(f"/moves/{move}/delete_records/")
     assert cut.status_code == 409 and "are unknown" in cut.content.decode()
     rejected = operator.post(f"/moves/{move}/delete_records/", {"confirm_name": "orders", "comment": "room"})

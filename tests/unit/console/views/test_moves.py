@@ -74,12 +74,39 @@ def test_a_failed_move_is_rolled_back_only_if_a_partition_has_other_replicas(
     again = f"Plan move {seeded_cluster['move']} again"
     parts.update(state="rejected", active=True)
     text = operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
-    assert f"Roll back ({parts.count()})" in text and again in text
+    assert "Roll back 1 partition<" in text.replace(" <", "<") and again in text
     parts.update(active=False)
     text = operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
-    assert "Roll back (" not in text and again in text
+    assert "Roll back 0" not in text and again in text
     Move.objects.filter(pk=seeded_cluster["move"]).update(state="cancelled")
     assert again not in operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
+
+
+def test_the_note_of_a_blocked_move_has_the_count_first_and_the_next_step(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
+    note = "Target down: broker 2 is not alive. Start it, or cancel the move."
+    MovePartition.objects.filter(move=seeded_cluster["move"]).update(state="copying", cause="target_down", note=note)
+    text = operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
+    shown = text.partition('id="move-causes"')[2].partition("</p>")[0]
+    assert 'class="note red"' in shown and "Blocked:" in shown and note in shown
+
+
+def test_the_list_names_the_number_of_throttles_that_change(seeded_cluster: dict[str, Any], operator: Client) -> None:
+    active = Move.objects.filter(finished_at=None).count()
+    Move.objects.filter(pk=seeded_cluster["move"]).update(comment="one of them")
+    assert f"Change the throttle of {active} active moves" in " ".join(operator.get("/moves/").content.decode().split())
+    found = " ".join(operator.get("/moves/?q=one of them").content.decode().split())
+    assert "Change the throttle of 1 active move<" in found.replace(" <", "<")
+    assert "Change the throttle" not in operator.get("/moves/?state=finished").content.decode()
+
+
+def test_an_override_without_approval_is_a_rejection(seeded_cluster: dict[str, Any], operator: Client) -> None:
+    for state, shown in (("planned", True), ("running", False)):
+        Move.objects.filter(pk=1).update(state=state, overrides=["A rack would have no replica."])
+        text = operator.get("/moves/1/").content.decode()
+        assert ("It starts only after a second operator" in text) is shown
+        assert ("This move overrides a safety check" in text) is not shown
 
 
 @pytest.mark.parametrize("asked", ["", "?state=waiting&sort=-bytes_total"])

@@ -78,7 +78,10 @@ def test_a_report_and_an_error_are_shown(seeded_cluster: dict[str, Any], operato
     page = operator.get(f"/spark-jobs/{running.pk}/").content.decode()
     assert "Archived offsets" in page and '<td class="num">4,000</td>' in page
     failed = SparkRun.objects.get(state="failed")
-    assert "did not respond" in operator.get(f"/spark-runs/{failed.pk}/").content.decode()
+    page = operator.get(f"/spark-runs/{failed.pk}/").content.decode()
+    assert "did not respond" in page and f'action="/spark-jobs/{failed.job_id}/run/"' in page and "Run again" in page
+    SparkRun.objects.filter(pk=failed.pk).update(status={"error": "No such table."})
+    assert "No such table." in operator.get("/spark-jobs/").content.decode()
 
 
 def test_unknown_kinds_jobs_runs_and_operations(seeded_cluster: dict[str, Any], operator: Client) -> None:

@@ -45,9 +45,11 @@ def test_one_transactional_id_offers_the_request_to_fence(
     page = text(operator, "/transactions/team/billing/")
     assert "/proposals/new/?kind=transaction.fence&amp;target=team%2Fbilling" in page and "orders-1" in page
     assert "kind=transaction.fence" not in text(viewer, "/transactions/team/billing/"), "a viewer requests nothing"
+    assert "aborted this transaction" in page and "request to fence the producer" in page, "it is overdue"
     responses.coordinators = {1: [replace(OPEN, state="CompleteCommit", started_ms=None, partitions=())]}
     page = text(operator, "/transactions/team/billing/")
     assert "kind=transaction.fence" not in page and "no open transaction" in page
+    assert "aborted this transaction" not in page
     assert "nobody" in text(operator, "/transactions/nobody/", 404)
     responses.silent = {1}
     assert "2 of 3 brokers answered." in text(operator, "/transactions/team/billing/")
@@ -57,6 +59,7 @@ def test_a_search_runs_only_on_request(operator: Client, responses: TransactionR
     page = text(operator, "/hanging-transactions/")
     assert responses.requests == [] and "<table" not in page
     page = text(operator, "/hanging-transactions/?topic=orders")
+    assert "1 hanging transaction." in page and "No coordinator has a transactional ID" in page
     assert "unknown producer" in page and "/proposals/new/?kind=transaction.abort&amp;target=orders-1%401234" in page
     assert "2 of 2 partitions read" in page and "15 min" in page
     assert "unknown producer" in text(operator, "/hanging-transactions/?all=1")

@@ -66,7 +66,11 @@ def test_blocked_partitions_are_counted_by_cause_and_not_as_copied(world: World)
     assert move_loads.move_causes(move_loads.move_kinds(move.pk)) == []
     MovePartition.objects.filter(partition=0).update(state="rejected", active=False)
     MovePartition.objects.exclude(partition=0).update(state="copying", cause="throttle")
-    assert move_loads.move_causes(move_loads.move_kinds(move.pk)) == [("throttle", 2), ("rejected", 1)]
+    kinds = move_loads.move_kinds(move.pk)
+    assert move_loads.move_causes(kinds) == [("throttle", 2), ("rejected", 1)]
+    MovePartition.objects.filter(partition=1).update(note="Raise the throttle.")
+    found = [(b.cause, b.parts, b.topic, b.partition, b.note) for b in move_loads.blocked_parts(move.pk, kinds)]
+    assert found == [("throttle", 2, "flights", 1, "Raise the throttle."), ("rejected", 1, "flights", 0, "")]
     assert [b.parts_in_ended for b in brokers(move.pk)] == [0, 0]
 
 
