@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from console.dead_letter_forms import MATCHING_MAX, DeadLetterForm, EditForm, SendForm
 from console.history_charts import page_charts
 from console.panels import lazy
+from console.record_links import record_url
 from console.texts import counted
 from console.views.shell import flash, not_found, operator_required, redirect_to, rejected, render_page, viewer_required
 from console.vocabulary import rejection_text
@@ -26,6 +27,8 @@ from controlplane.services.dead_letter_batches import ResendResult
 
 CONTINUE = "resume"
 """Hidden field: the token that continues a sending by filter."""
+LETTERS_SHOWN_MAX = 20
+"""Maximum number of dead letters that a form names."""
 
 
 @viewer_required
@@ -80,6 +83,7 @@ def send(request: HttpRequest, name: str) -> HttpResponse:
         "lines": _lines(request, of),
         "button": _("Send {count}").format(count=count),
         "chosen": [f"{p}@{o}" for p, o in places],
+        **_shown_letters(of, places, _("The first {shown} of {count}")),
         "hidden": {"step": "apply"},
         "path": f"topics/{name}/dead-letters/send",
         "body": body,
@@ -119,6 +123,7 @@ def send_matching(request: HttpRequest, name: str) -> HttpResponse:
             *_lines(request, of),
         ],
         "button": _("Send matching dead letters"),
+        **({} if form.is_bound else _newest_matching(request, of, filters)),
         "hidden": {CONTINUE: resume},
         "path": f"topics/{name}/dead-letters/send-matching",
         "body": {**filters.body(), "limit": MATCHING_MAX, "target": _target(of), "comment": "COMMENT"},
@@ -223,6 +228,28 @@ def _send_all(filters: Mapping[str, str], letters: int | None) -> str:
     if filters:
         return _("Send all matching again")
     return _("Send all again") if letters is None else _("Send all {letters} again").format(letters=f"{letters:,}")
+
+
+def _newest_matching(request: HttpRequest, letters: DeadLetterTopic, filters: DeadLetterForm) -> dict[str, object]:
+    """The newest dead letters of the filter; empty if the user may not read them or the filter is rejected, which the form says when it is sent."""
+    try:
+        found = services.dead_letters(
+            request.user, letters.topic, filters.query(letters.dead_topic, LETTERS_SHOWN_MAX + 1)
+        )
+    except (PermissionDenied, Rejected):
+        return {}
+    places = [] if found is None else [(r.record.partition, r.record.offset) for r in found.rows]
+    return _shown_letters(letters, places, _("The newest {shown} that match"))
+
+
+def _shown_letters(letters: DeadLetterTopic, places: Sequence[tuple[int, int]], part: str) -> dict[str, object]:
+    """The rows of the table of what is sent. `part`: its title if there are more."""
+    rows = selectors.chosen_letters(letters, places[:LETTERS_SHOWN_MAX])
+    title = part.format(shown=len(rows), count=len(places)) if len(rows) < len(places) else ""
+    return {
+        "letters": [(r, record_url(letters.dead_topic, r.partition, r.offset)) for r in rows],
+        "letters_title": title,
+    }
 
 
 def _lines(request: HttpRequest, letters: DeadLetterTopic) -> list[str]:

@@ -54,6 +54,15 @@ class DeadLetterRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenLetter:
+    """A dead letter that will be sent again, and its earlier sendings."""
+
+    partition: int
+    offset: int
+    sent: list[Resending]
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetterList:
     """Newest first. `kind`: retry or share_group. `complete` False: `resume` continues. `note`: why it is not complete."""
 
@@ -97,7 +106,7 @@ def source_of(dead_topic: str) -> str | None:
 
 
 def with_causes(topic: DeadLetterTopic, records: Sequence[MessageRow]) -> list[DeadLetterRow]:
-    sent = _resendings(topic.topic_id, records)
+    sent = _resendings(topic.topic_id, ((r.partition, r.offset) for r in records))
     return [
         DeadLetterRow(
             r,
@@ -113,10 +122,16 @@ def _bytes(headers: Iterable[tuple[str, str | None]]) -> list[Header]:
     return [(name, None if value is None else value.encode()) for name, value in headers]
 
 
-def _resendings(topic_id: UUID, records: Iterable[MessageRow]) -> dict[tuple[int, int], list[Resending]]:
+def chosen_letters(topic: DeadLetterTopic, places: Sequence[tuple[int, int]]) -> list[ChosenLetter]:
+    """The dead letters at these places, in their order."""
+    sent = _resendings(topic.topic_id, places)
+    return [ChosenLetter(partition, offset, sent.get((partition, offset), [])) for partition, offset in places]
+
+
+def _resendings(topic_id: UUID, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], list[Resending]]:
     offsets: dict[int, list[int]] = {}
-    for r in records:
-        offsets.setdefault(r.partition, []).append(r.offset)
+    for partition, offset in places:
+        offsets.setdefault(partition, []).append(offset)
     found: dict[tuple[int, int], list[Resending]] = {}
     for partition, chosen in offsets.items():
         rows = SentDeadLetter.objects.filter(topic_id=topic_id, partition=partition, offset__in=chosen)

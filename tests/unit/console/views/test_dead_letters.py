@@ -68,9 +68,12 @@ def test_filters(producer: Client) -> None:
 def test_chosen_dead_letters_are_sent_after_a_form(producer: Client, responses: DeadLetterResponses) -> None:
     shown = producer.post(f"{PAGE}send/", {"place": ["0@1", "0@2", "junk"]})
     assert "Send 2 dead letters of orders again" in shown.content.decode() and not responses.written
+    assert "partitions=0&amp;start=offset&amp;offset=2" in shown.content.decode(), "what is sent"
     form = {"place": ["0@1", "0@2"], "step": "apply", "target": "retry", "comment": "fixed"}
     response = producer.post(f"{PAGE}send/", form, follow=True)
     assert "2 sent to orders.retry." in response.content.decode() and len(responses.written) == 2
+    shown_again = producer.post(f"{PAGE}send/", {"place": ["0@1", "0@2"]}).content.decode()
+    assert shown_again.count('<b class="t-amber">sent</b>: orders.retry') == 2
     again = producer.post(f"{PAGE}send/", form, follow=True)
     assert "2 sent before; not sent again." in again.content.decode() and len(responses.written) == 2
     assert producer.post(f"{PAGE}send/", {**form, "comment": ""}).status_code == 400
@@ -86,7 +89,10 @@ def test_all_that_match_are_sent_and_the_page_continues(
     monkeypatch.setattr(views, "MATCHING_MAX", 2)
     responses.letters[0] += [letter(10), letter(11)]
     address = f"{PAGE}send-matching/?group=billing"
-    assert "Consumer group: billing." in text(producer, address)
+    shown = text(producer, address)
+    assert "Consumer group: billing." in shown and "offset=11" in shown and "that match" not in shown
+    monkeypatch.setattr(views, "LETTERS_SHOWN_MAX", 2)
+    assert "The newest 2 that match" in text(producer, address)
     form = {"target": "retry", "comment": "fixed"}
     page = producer.post(address, form).content.decode()
     assert "Continue" in page and 'name="resume" value="0@10"' in page and len(responses.written) == 2
