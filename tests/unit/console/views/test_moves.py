@@ -50,7 +50,7 @@ def test_the_page_of_a_paused_move_says_that_active_reassignments_continue(
 def test_a_move_without_an_eta_shows_the_reason(seeded_cluster: dict[str, Any], operator: Client) -> None:
     Move.objects.filter(pk=seeded_cluster["move"]).update(waits_for="retention (1)")
     text = operator.get("/moves/").content.decode()
-    assert '<span class="sub">waits for retention (1 partition)</span>' in text
+    assert '">waits for retention (1 partition)</span>' in text
     assert (
         'title="The move waits for retention (1 partition)."'
         in operator.get(f"/moves/{seeded_cluster['move']}/").content.decode()
