@@ -283,6 +283,10 @@ class DecideForm(WeirForm):
 
     comment = comment_field()
 
+    def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
+        self.fields["comment"].label = _("Reason for the decision")
+
 
 class ThrottleForm(WeirForm):
     throttle_bytes_per_s = throttle_field(autofocus=True)

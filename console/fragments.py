@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from console.states import BLOCKS, LAG_STATUSES, OUTCOME_LABELS, SHARE_LAG_STATUSES, STATE_LABELS, TONES
 from console.texts import gettext_lazy
+from controlplane.domain.config_units import parse_value
 from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text
 from controlplane.domain.topic_states import TopicHealth, TopicRowState
 
@@ -220,13 +221,30 @@ def config_text(name: str, value: str) -> str:
     if amount == 2**63 - 1 or (amount == -1 and name.startswith("retention.")):
         return NO_LIMIT
     if name.endswith(".bytes"):
-        return size_text(amount) if amount >= 1000 else ""
+        return exact_size(amount) if amount >= 1000 else ""
     if name.endswith(".ms") and amount >= 1000:
         for unit, ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
             if amount % ms == 0:
                 return f"{amount // ms} {unit}"
         return f"{amount / 1000} s"
     return ""
+
+
+def exact_size(amount: int) -> str:
+    """Bytes in the largest binary unit that divides them, `1 GiB`; others in a rounded decimal one."""
+    for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if amount and amount % size == 0:
+            return f"{amount // size} {unit}"
+    return size_text(amount)
+
+
+def exact_text(name: str, value: str) -> str:
+    """A config value as it can be typed: in words if the form reads exactly this value from them."""
+    words = config_text(name, value)
+    try:
+        return words if words and parse_value(name, words) == value else value
+    except ValueError:
+        return value
 
 
 def age(value_s: float | None) -> SafeString:

@@ -34,6 +34,8 @@ TONES: dict[str, str] = {
     "will_not_finish": "amber", "reset": "blue", "stopping": "blue", "stopped": "grey",
     # disks of log directories ("healthy" and "failed" are above)
     "slow": "amber", "hung": "red",
+    # alerts
+    "resolved": "grey",
     # plans, proposals
     "saved": "grey", "dropped": "grey",
     "open": "amber", "rejected": "grey", "withdrawn": "grey", "expired": "grey",

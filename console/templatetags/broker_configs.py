@@ -41,7 +41,7 @@ def reported_value(row: BrokerConfigRow, value: str | None) -> SafeString:
     if value is None:
         return fragments.unknown(_("Not set."))
     text = fragments.config_text(row.name, value)
-    return format_html('{} <span class="sub">{}</span>', value, text) if text else format_html("{}", value)
+    return format_html('{} <span class="sub">({})</span>', value, text) if text else format_html("{}", value)
 
 
 @register.simple_tag

@@ -40,7 +40,7 @@ def config_field(config: ConfigRow, typed: dict[str, str], errors: dict[str, str
             '<input class="mono" id="c:{0}" name="c:{0}" value="{1}" placeholder="{2}" title="{3}"{4}>',
             config.name,
             value,
-            fragments.config_text(config.name, config.default) or config.default,
+            fragments.exact_text(config.name, config.default),
             hint(config.name),
             marks,
         )

@@ -353,7 +353,7 @@ def config_value(config: ShownConfig, value: str) -> SafeString:
     text = fragments.config_text(config.name, value)
     if text == fragments.NO_LIMIT:
         return format_html('<span title="{}">{}</span>', value, text)
-    return format_html('{} <span class="sub">{}</span>', value, text) if text else format_html("{}", value or "–")
+    return format_html('{} <span class="sub">({})</span>', value, text) if text else format_html("{}", value or "–")
 
 
 @register.simple_tag

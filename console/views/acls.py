@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from console.access_forms import AclTemplateForm
+from console.acl_labels import operation_text
 from console.forms import AclForm
 from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
@@ -22,6 +23,7 @@ from console.views.shell import (
     viewer_required,
 )
 from console.vocabulary import translated, word_text
+from controlplane.domain.access import AclPermission
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.selectors import acls
 from controlplane.selectors.authorizers import authorizer_report
@@ -113,18 +115,22 @@ def delete(request: HttpRequest, acl_id: int) -> HttpResponse:
         services.delete_acl(acl_id, actor=actor(request), comment=comment)
 
     deletion = Deletion(
-        title=_("Delete ACL {acl_id}").format(acl_id=acl_id),
+        title=_("Delete an ACL of {principal}").format(principal=row.principal),
         lines=[
-            _(
-                "{permission} {operation} on {resource_type} {resource_name} ({pattern_type}) for {principal} from "
-                "{host}."
+            (
+                _(
+                    "{principal} loses {operation} on {resource_type} {resource_name} ({pattern_type}) from host {host}, unless another ACL allows it."
+                )
+                if row.permission == AclPermission.ALLOW
+                else _(
+                    "{principal} is no longer denied {operation} on {resource_type} {resource_name} ({pattern_type}) from host {host}. Other ACLs decide."
+                )
             ).format(
-                permission=row.permission,
-                operation=row.operation,
+                principal=row.principal,
+                operation=operation_text(row.operation),
                 resource_type=translated(word_text(row.resource_type)),
                 resource_name=row.resource_name,
                 pattern_type=row.pattern_type,
-                principal=row.principal,
                 host=row.host,
             ),
             _("Created by {created_by}.").format(created_by=row.created_by),

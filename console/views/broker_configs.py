@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from console.config_forms import CLUSTER_SCOPE, BrokerConfigForm
+from console.panels import lazy
 from console.views.shell import (
     actor,
     flash,
@@ -51,7 +52,14 @@ def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
         return not_found(request, _("broker {broker_id}").format(broker_id=broker_id), "brokers", nav="brokers")
     first = {n: request.GET[n] for n in ("name", "value", "scope") if n in request.GET}
     form = BrokerConfigForm(broker_id, request.POST or None, initial=first)
-    context: dict[str, object] = {"broker_id": broker_id, "form": form, "body": {"configs": {"NAME": "VALUE"}}}
+    name = str(form["name"].value() or "")
+    context: dict[str, object] = {
+        "broker_id": broker_id,
+        "form": form,
+        "body": {"configs": {"NAME": "VALUE"}},
+        "name": name,
+        "now": lazy(selectors.broker_config, broker_id, name),
+    }
     if request.method != "POST" or not form.is_valid():
         status = 400 if form.is_bound else 200
         return render_page(request, "console/broker_config_edit.html", context, nav="brokers", status=status)

@@ -94,7 +94,7 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
         services.delete_rule(rule_id, actor=actor(request), comment=comment)
 
     deletion = Deletion(
-        title=_("Delete masking rule {rule_id}").format(rule_id=rule_id),
+        title=_("Delete the masking rule of topics {topics}").format(topics=row.topics),
         lines=[
             _("Viewers see {target} {value} of topics {topics} again.").format(
                 target=translated(word_text(row.target)), value=row.field or _("(whole)"), topics=row.topics

@@ -125,7 +125,9 @@ def delete(request: HttpRequest, quota_id: int) -> HttpResponse:
         title=_("Delete the quota of {name}").format(name=row.name),
         lines=[
             *(
-                _("{quota}: {limit} per broker.").format(quota=limit.quota, limit=limit_text(limit))
+                _("The limit {quota} of {limit} per broker no longer applies.").format(
+                    quota=limit.quota, limit=limit_text(limit)
+                )
                 for limit in row.limits
             ),
             _("Less specific quotas apply to its clients afterwards."),

@@ -114,7 +114,11 @@ def binding_list(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.reject(error)
         else:
-            context |= {"check": check, "reason": REASONS[AccessReason(check.reason)]}
+            context |= {
+                "check": check,
+                "reason": REASONS[AccessReason(check.reason)],
+                "access": ACCESSES[Access(form.cleaned_data["access"])],
+            }
     context["page"] = selectors.binding_list(query=query, **list_options(request, "-id"))
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/role_bindings.html", context, nav="permissions", status=status)
@@ -162,7 +166,7 @@ def delete(request: HttpRequest, binding_id: int) -> HttpResponse:
         services.delete_binding(binding_id, actor=actor(request), comment=comment)
 
     deletion = Deletion(
-        title=_("Delete role binding {binding_id}").format(binding_id=binding_id),
+        title=_("Delete the role binding of {holder}").format(holder=row.user or row.group),
         lines=[
             _("{holder} loses the role {role} on {resource_type} {resource_name} ({pattern_type}).").format(
                 holder=row.user or row.group,

@@ -11,6 +11,7 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from console.panels import lazy
 from console.session_renewal import RENEW_AT
 from console.views import oidc, shell
 from console.views.directory_sessions import end_session, limit_session, local_address, postpone, rejected_page
@@ -65,6 +66,8 @@ class SignIn(LoginView):
             "theme": shell.theme(self.request),
             "next": following,
             "passwords": _accepts_passwords(),
+            "local": bool(settings.LOCAL_CLUSTER.defaults["console_url"]),
+            "first": lazy(logins.is_without_users),
             "directory": bool(settings.WEIR.ldap_url),
             "oidc": settings.WEIR.oidc_name if settings.WEIR.oidc_issuer else "",
             "oidc_query": urlencode({"next": following} if following else {}),

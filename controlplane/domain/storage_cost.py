@@ -26,6 +26,11 @@ class StorageCost:
     total: float
     currency: str
 
+    @property
+    def total_of_shown(self) -> float:
+        """The sum of the parts as a page rounds them, so that the shown parts add up."""
+        return round(self.disk or 0.0, 2) + round(self.remote or 0.0, 2)
+
 
 def monthly_cost(replica_bytes: int | None, remote_bytes: int, prices: StoragePrices) -> StorageCost | None:
     """`replica_bytes`: on the disks of all brokers, None: unknown. Returns None if nothing has a price. Requests and traffic are not included."""

@@ -75,6 +75,12 @@ def broker_configs(
     )
 
 
+def broker_config(broker_id: int, name: str) -> BrokerConfigRow | None:
+    """One setting as the broker reports it. None: there is no such setting, or the broker does not respond."""
+    found = broker_configs(broker_id, query=name)
+    return next((r for r in found.rows if r.name == name), None) if found is not None else None
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerConfigPage(Page[BrokerConfigRow]):
     """`total`: settings after the filter, `settings`: before it. `problem`: why the broker did not respond; `other_problem` likewise for the compared

@@ -30,6 +30,10 @@ REPORT_AGE_SECONDS_MAX = 60
 """Maximum age of a broker's report about itself. Older reports are not used."""
 
 
+SAMPLE_AGE_SECONDS_MAX = 30
+"""Age of the last response of a broker above which its values are marked as old. The monitor asks each broker every few seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
     """`answered` False = its last sample failed, None = never sampled. Skews are per cent against the mean of live brokers. `cordoned`: the broker
@@ -75,6 +79,10 @@ class BrokerRow:
     tail_doubt_reason: str
     tail_doubt_action: str
     can: list[str]
+
+    @property
+    def is_sample_old(self) -> bool:
+        return self.sample_age_s is not None and self.sample_age_s > SAMPLE_AGE_SECONDS_MAX
 
 
 @dataclass(frozen=True, slots=True)

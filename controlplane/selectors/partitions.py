@@ -299,6 +299,8 @@ def _replica(
     if state is not None:
         end = state[0] if state[0] != out_of_sync.UNREPORTED else None
         lag = None if end is None or partition.end_offset is None else max(0, partition.end_offset - end)
+    elif out:
+        lag = None  # the leader has not reported the replica: its last lag is of the time before
     if partition.leader is None:
         lag = None  # the former leader may have had more records
     return ReplicaOf(

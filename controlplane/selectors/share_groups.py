@@ -125,6 +125,11 @@ class ShareGroupDetail(BrokerCoverage):
     dead_letter_topic: str = ""
     key_order: bool = False
 
+    @property
+    def full_partitions(self) -> list[SharePartitionRow]:
+        """The partitions that deliver no new record, because of the limit of records in flight."""
+        return [p for p in self.partitions if p.is_full]
+
 
 def share_group_list(
     *, query: str = "", sort: str = "group_id", page: PageStart = 1, per_page: int = 50

@@ -62,6 +62,11 @@ class ZooKeeperEnsemble:
     sessions: list[ZooKeeperSessionRow] | None
     sessions_problem: str
 
+    @property
+    def is_last_quorum(self) -> bool:
+        """A server is missing, and the others are just a quorum."""
+        return self.has_leader and self.quorum == self.serving < len(self.servers)
+
 
 def ensemble() -> ZooKeeperEnsemble:
     text = settings.WEIR.zookeeper

@@ -21,6 +21,11 @@ log = logging.getLogger(__name__)
 EVERYWHERE = ""
 
 
+def is_without_users() -> bool:
+    """True for a new installation: nobody can log in with a password of the database."""
+    return not get_user_model().objects.exists()
+
+
 def wait_s(name: str, address: str) -> float:
     """Seconds before this name may try again from this address; 0 = now."""
     now, key = timezone.now(), _key(name)

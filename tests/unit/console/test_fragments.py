@@ -121,6 +121,8 @@ def test_unread_records_that_retention_deletes_soon_are_red(seconds: float, tone
         ("retention.bytes", "-1", "unlimited"),
         ("flush.messages", str(2**63 - 1), "unlimited"),
         ("segment.bytes", "1000000", "1.0 MB"),
+        ("segment.bytes", "1073741824", "1 GiB"),
+        ("segment.bytes", "268435456", "256 MiB"),
         ("segment.bytes", "999", ""),
         ("retention.ms", "604800000", "7 d"),
         ("segment.ms", "5400000", "90 min"),

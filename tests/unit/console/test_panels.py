@@ -63,7 +63,7 @@ def test_a_pending_change_of_a_topic_is_reloaded_until_it_is_applied(
     Topic.objects.filter(name="flights").update(generation=applied + 1)
     pending = operator.get("/topics/flights/", headers=both).content.decode()
     assert pending.count("data-unsettled") == pending.count('data-refresh="changes') == 2
-    assert f"desired generation {applied + 1}, applied generation {applied}" in panel(pending, "waiting")
+    assert f"(generation {applied} of {applied + 1})" in panel(pending, "waiting")
     Topic.objects.filter(name="flights").update(generation=applied)
     settled = operator.get("/topics/flights/", headers=both).content.decode()
     assert "data-unsettled" not in settled and 'data-f="health"' in settled and not panel(settled, "waiting")

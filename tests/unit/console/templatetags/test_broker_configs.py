@@ -23,7 +23,7 @@ def test_each_source_has_a_label_and_only_the_default_is_faint(source: BrokerCon
 
 
 def test_a_value_is_shown_with_its_meaning_unless_it_is_sensitive() -> None:
-    assert tags.reported_value(row(), "60000") == '60000 <span class="sub">1 min</span>'
+    assert tags.reported_value(row(), "60000") == '60000 <span class="sub">(1 min)</span>'
     assert tags.reported_value(row(name="broker.rack"), "<r>") == "&lt;r&gt;"
     assert "Not set." in tags.reported_value(row(), None)
     hidden = tags.reported_value(row(sensitive=True), "secret")

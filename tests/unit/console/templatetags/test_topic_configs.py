@@ -20,6 +20,19 @@ def test_a_text_has_its_default_and_an_example() -> None:
     assert 'placeholder="7 d"' in field and "12 h" in field and 'value=""' in field
 
 
+@pytest.mark.parametrize(
+    ("name", "default", "example"),
+    [
+        ("segment.bytes", "1073741824", "1 GiB"),
+        ("max.message.bytes", "1048588", "1048588"),
+        ("retention.bytes", "-1", "unlimited"),
+        ("flush.ms", "9223372036854775807", "9223372036854775807"),
+    ],
+)
+def test_the_example_of_a_field_is_read_as_exactly_the_default(name: str, default: str, example: str) -> None:
+    assert f'placeholder="{example}"' in config_field(row(name=name, default=default), {}, {})
+
+
 def test_an_override_has_its_meaning_and_an_error_its_mark() -> None:
     assert "1 d" in config_field(row(source="topic", value="86400000"), {}, {})
     field = config_field(row(), {"retention.ms": "<x>"}, {"retention.ms": "<wrong>"})
@@ -36,7 +49,7 @@ def test_an_enumeration_is_a_choice_with_the_default_first() -> None:
     ("name", "value", "text"),
     [
         ("retention.ms", "86400000", "86400000 (1 d)"),
-        ("segment.bytes", 1 << 30, "1073741824 (1.1 GB)"),
+        ("segment.bytes", 1 << 30, "1073741824 (1 GiB)"),
         ("partitions", 3, "3"),
     ],
 )

@@ -111,7 +111,7 @@ def test_an_alert_links_to_its_page(kind: str, subject: str, shown: str) -> None
 def test_a_config_value_shows_its_meaning() -> None:
     config = SimpleNamespace(name="retention.ms")
     assert weir.config_value(config, "-1") == '<span title="-1">unlimited</span>'
-    assert weir.config_value(config, "60000") == '60000 <span class="sub">1 min</span>'
+    assert weir.config_value(config, "60000") == '60000 <span class="sub">(1 min)</span>'
     assert weir.config_value(config, "") == "–"
 
 

@@ -46,12 +46,19 @@ def test_a_principal_without_a_type_is_a_user(operator: Client) -> None:
 
 def test_a_deletion_shows_the_acl_and_needs_a_reason(operator: Client, acl: int) -> None:
     page = operator.get(f"/acls/{acl}/delete/").content.decode()
-    assert "allow read on topic orders (literal) for User:ann from *." in page
+    assert "<h1>Delete an ACL of User:ann</h1>" in page
+    assert "User:ann loses read on topic orders (literal) from host *, unless another ACL allows it." in page
     operator.post(f"/acls/{acl}/delete/", {"comment": ""})
     assert Acl.objects.exists()
     done = operator.post(f"/acls/{acl}/delete/", {"comment": "left"}, follow=True)
     assert f"ACL {acl} deleted." in done.content.decode() and not Acl.objects.exists()
     assert operator.get(f"/acls/{acl}/delete/").status_code == 404
+
+
+def test_the_deletion_of_a_denial_says_that_other_acls_decide(operator: Client) -> None:
+    operator.post("/acls/new/", {**FORM, "permission": "deny"})
+    page = operator.get(f"/acls/{Acl.objects.get().pk}/delete/").content.decode()
+    assert "User:ann is no longer denied read on topic orders" in page and "loses" not in page
 
 
 def test_acls_of_a_template_are_shown_and_then_created(operator: Client) -> None:

@@ -69,6 +69,22 @@ def test_an_acknowledgement_has_an_undo_and_is_rejected_the_second_time(outage: 
     assert "acknowledged by alice" not in text(operator.post(f"/alerts/{outage.pk}/withdraw/", follow=True))
 
 
+def test_a_resolved_alert_is_shown_as_ended(outage: Alert, operator: Client) -> None:
+    """Its page had a red severity and "for 0 s", as that of an alert that is still open."""
+    page = text(operator.get(f"/alerts/{outage.pk}/"))
+    assert "<dt>Since</dt>" in page
+    Alert.objects.filter(pk=outage.pk).update(ended_at=timezone.now())
+    page = text(operator.get(f"/alerts/{outage.pk}/"))
+    head = page[page.index("<h1>") : page.index("</h1>") + 200]
+    assert '<span class="st st-grey">resolved</span>' in head and "st-red" not in head
+    assert "<dt>Started</dt>" in page and "UTC, lasted" in page and "<dt>Since</dt>" not in page
+
+
+def test_the_list_links_what_its_advice_names(outage: Alert, operator: Client) -> None:
+    page = text(operator.get("/alerts/"))
+    assert '<a class="go" href="/brokers/1/">broker 1</a>' in page and 'href="/api/v1/metrics"' in page
+
+
 def test_a_note_is_in_the_timeline(outage: Alert, operator: Client) -> None:
     assert "fan &lt;broken&gt;" in text(
         operator.post(f"/alerts/{outage.pk}/note/", {"text": "fan <broken>"}, follow=True)

@@ -37,7 +37,7 @@ def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
 
 def test_the_list_has_sources_units_and_the_difference_and_no_secret(operator: Client) -> None:
     page = operator.get("/brokers/1/configs/?other=2").content.decode()
-    assert "604800000" in page and "7 d" in page and '<td class="sub">ms</td>' in page
+    assert "604800000" in page and "(7 d)" in page and '<td class="sub">ms</td>' in page
     assert (
         page.count(">different</b>") == 1
         and page.count(">equal</span>") == 1
@@ -56,6 +56,17 @@ def test_a_silent_broker_is_not_shown_as_one_without_settings(
 ) -> None:
     monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: [BrokerResponse(1, None, "it is down")])
     assert "Broker 1 does not respond" in operator.get("/brokers/1/configs/").content.decode()
+
+
+def test_the_form_has_the_present_value_its_source_and_the_default(operator: Client) -> None:
+    page = operator.get("/brokers/1/configs/edit/?name=log.retention.ms").content.decode()
+    assert (
+        '604800000 <span class="sub">(7 d)</span></span> ms' in page
+        and "<dt>Source</dt>" in page
+        and "<dt>Default</dt>" in page
+    )
+    assert "or has no such config." in operator.get("/brokers/1/configs/edit/?name=log.retention").content.decode()
+    assert "<dt>Now</dt>" not in operator.get("/brokers/1/configs/edit/").content.decode(), "no config is chosen yet"
 
 
 def review(client: Client, **more: str) -> tuple[dict[str, str], str]:

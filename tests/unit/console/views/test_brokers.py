@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from controlplane.models import Broker, Change, Move
 from controlplane.selectors import next_steps
@@ -24,6 +26,13 @@ def test_a_rejected_data_directory_is_explained_on_the_broker_s_page_and_in_rest
     assert (
         row["tail_doubt"] == "directory-older" and "older copy" in row["tail_doubt_reason"] and row["tail_doubt_action"]
     )
+
+
+def test_the_values_of_a_broker_that_does_not_respond_are_marked_as_old(world: World, operator: Client) -> None:
+    assert 'id="old-values"' not in operator.get("/brokers/1/").content.decode()
+    Broker.objects.filter(broker_id=1).update(sampled_at=timezone.now() - timedelta(minutes=8))
+    page = operator.get("/brokers/1/").content.decode()
+    assert "The broker has not responded for 8 min" in page and '<span class="st st-amber">8 min' in page
 
 
 def test_a_drain_is_reviewed_with_its_bytes_and_becomes_a_move(world: World, operator: Client) -> None:

@@ -34,15 +34,28 @@ def test_the_list_shows_the_clients_of_the_brokers(
     assert "No matching clients." in text(viewer, "/clients/?q=nothing&broker=x")
 
 
-def test_the_client_id_opens_a_quota_for_it(
+def test_a_button_of_a_client_opens_a_quota_for_it(
     operator: Client, viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch_responses(monkeypatch, {1: [client("shop api")]})
     link = "/new/quota/?applies_to=client-id&amp;client_id=shop%20api"
-    assert f'href="{link}"' in text(operator, "/clients/")
+    page = text(operator, "/clients/")
+    assert f'href="{link}"' in page and "Set limit" in page and ">shop api</a>" not in page, (
+        "the name is no link to a form"
+    )
     form = text(operator, link.replace("&amp;", "&"))
     assert 'value="shop api"' in form and '<option value="client-id" selected>' in form
     assert "/new/quota/" not in text(viewer, "/clients/")
+
+
+def test_the_note_explains_the_columns_that_the_page_has(
+    viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.topic("orders", (1, 2))
+    patch_responses(monkeypatch, {1: [client("shop")]})
+    page, of_topic = text(viewer, "/clients/"), text(viewer, "/clients/?topic=orders")
+    assert "From disk: loaded" in page and "Rejected requests of all topics" not in page
+    assert "From disk: loaded" not in of_topic and "Rejected requests of all topics" in of_topic
 
 
 def test_the_form_of_a_quota_has_the_current_rates_of_the_client(

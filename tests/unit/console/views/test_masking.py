@@ -25,7 +25,8 @@ def test_an_administrator_creates_and_deletes_a_rule(administrator: Client) -> N
     page = administrator.get("/masking/?q=pay").content.decode()
     assert "$.card" in page and "pay.*" in page
     number = MaskingRule.objects.get().pk
-    assert "Viewers see value $.card" in administrator.get(f"/masking/{number}/delete/").content.decode()
+    deletion = administrator.get(f"/masking/{number}/delete/").content.decode()
+    assert "Viewers see value $.card" in deletion and "Delete the masking rule of topics" in deletion
     assert administrator.post(f"/masking/{number}/delete/", {"comment": "old"}).status_code == 302
     assert not MaskingRule.objects.exists()
     assert administrator.get(f"/masking/{number}/delete/").status_code == 404

@@ -19,6 +19,7 @@ TO_4 = '{"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0
 def test_another_operator_approves_a_request_with_a_button(seeded_cluster: dict[str, Any], operator: Client) -> None:
     text = operator.get("/proposals/1/").content.decode()
     assert "fewer than its min.insync.replicas 2" in text and "proposals/1/approve" in text
+    assert "Reason for the decision" in text and "The cluster has not changed since the request." in text
     assert 'value="approve" disabled' not in " ".join(text.split())
     done = operator.post("/proposals/1/", {"act": "approve", "comment": "seen"}, follow=True).content.decode()
     assert "Approval request 1: done. Move 2 is approved and has started." in done

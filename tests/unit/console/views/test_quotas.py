@@ -35,7 +35,10 @@ def test_a_quota_is_created_shown_with_its_use_edited_and_deleted(operator: Clie
     same = operator.post(f"/quotas/{number}/edit/", {"producer_byte_rate": "3", "comment": "more"})
     assert same.status_code == 400 and "already" in same.content.decode()
     deletion = operator.get(f"/quotas/{number}/delete/").content.decode()
-    assert "producer_byte_rate: 3.0 MB/s per broker." in deletion and "consumer_byte_rate" not in deletion
+    assert (
+        "The limit producer_byte_rate of 3.0 MB/s per broker no longer applies." in deletion
+        and "consumer_byte_rate" not in deletion
+    )
     gone = operator.post(f"/quotas/{number}/delete/", {"comment": "done"}, follow=True).content.decode()
     assert "No client quotas." in gone and AccessEntry.objects.get().value is None
     assert [c.verb for c in Change.objects.order_by("id")] == ["quota.set", "quota.set", "quota.set", "quota.delete"]

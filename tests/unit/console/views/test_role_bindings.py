@@ -35,7 +35,9 @@ def test_an_administrator_creates_checks_and_deletes_a_binding(administrator: Cl
     assert "ord" in page and "prefixed" in page
     check = "/role-bindings/?user={}&access=operate&resource_type=topic&resource_name={}"
     assert "Allowed" in viewer.get(check.format("bob", "orders")).content.decode()
-    assert "No role binding permits it." in viewer.get(check.format("bob", "x")).content.decode()
+    denied = " ".join(viewer.get(check.format("bob", "x")).content.decode().split())
+    assert "No role binding permits it." in denied
+    assert '<span lang="">bob</span> may not change the resource: topic <span lang="">x</span>.' in denied
     assert viewer.get(check.format("nobody", "x")).status_code == 400
     number = RoleBinding.objects.get().pk
     assert "bob loses the role operator" in administrator.get(f"/role-bindings/{number}/delete/").content.decode()

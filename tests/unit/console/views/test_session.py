@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -46,6 +47,21 @@ def test_a_user_with_failed_attempts_waits_even_with_the_right_password(client: 
     LoginFailure.objects.update(last_at=F("last_at") - timedelta(seconds=5))
     assert sign_in(client, RIGHT).status_code == 302
     assert not LoginFailure.objects.filter(address="10.0.0.1").exists(), "forgotten"
+
+
+def test_the_login_page_names_commands_only_where_they_help(client: Client, settings: Any) -> None:
+    """The page of a cluster in production told its users to run `make up`."""
+    local = replace(
+        settings.LOCAL_CLUSTER, defaults={**settings.LOCAL_CLUSTER.defaults, "console_url": "http://127.0.0.1:9080"}
+    )
+    settings.LOCAL_CLUSTER = replace(local, defaults={**local.defaults, "console_url": ""})
+    first = client.get("/login/").content.decode()
+    assert "There is no user yet." in first and "make up" not in first
+    user("alice")
+    page = client.get("/login/").content.decode()
+    assert "Ask your administrator for access." in page and "ensure_operator" not in page
+    settings.LOCAL_CLUSTER = local
+    assert "make up" in client.get("/login/").content.decode()
 
 
 def test_guesses_from_many_addresses_are_slowed_down_too(client: Client) -> None:

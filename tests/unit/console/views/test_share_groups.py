@@ -79,7 +79,7 @@ def test_a_blocked_partition_has_its_reason(viewer: Client) -> None:
 def test_a_page_names_the_members_that_hold_records_and_a_reached_limit(
     viewer: Client, groups: ShareGroupWorld
 ) -> None:
-    assert "records in flight: new" not in text(viewer, "/share-groups/team/billing/")
+    assert "in flight: new" not in text(viewer, "/share-groups/team/billing/")
     groups.in_flight["team/billing"] = [
         records_in_flight("orders", 0, acquired={"m1": 37}, lock_ms=12_000, redelivery=41, in_flight=200)
     ]
@@ -87,6 +87,9 @@ def test_a_page_names_the_members_that_hold_records_and_a_reached_limit(
     assert page.count(">37</td>") == 2, "in the rows of the partition and of the member"
     assert "The first lock ends in 12 s" in page and ">41</td>" in page
     assert "limit of 200 records in flight: new records wait" in page
+    assert page.index("1 partition is at its limit of records in flight") < page.index('<dl class="figures'), (
+        "at the top"
+    )
 
 
 def test_a_group_with_dead_letters_leads_to_them(viewer: Client) -> None:

@@ -73,6 +73,7 @@ def test_a_clone_has_the_partitions_and_overrides_of_the_topic(
     seeded_cluster: dict[str, Any], operator: Client
 ) -> None:
     page = operator.get("/new/topic/?clone=fresh").content.decode()
+    assert "<h1>Clone topic fresh</h1>" in page
     assert "retention.ms=60000" in page and 'value="2"' in page and "are not copied" in page
     assert operator.get("/new/topic/?clone=nope").status_code == 200
 

@@ -22,8 +22,20 @@ def test_servers_and_sessions_are_shown(
     gone = ServerResponse("b", 2181, None, ServerProblem.UNREACHABLE, "Connection refused")
     patch_responses(monkeypatch, settings, ServerResponse("a", 2181, parse_status(LEADER)), gone)
     page = viewer.get("/zookeeper/").content.decode()
+    assert "No further server may fail" not in page, "there is no quorum already"
     assert "1 of 2 servers report their state" in page and "Connection refused" in page
     assert "0x100000042" in page and "Broker 1" in page and "No server of the ensemble" not in page
+
+
+def test_an_ensemble_that_is_just_a_quorum_is_marked(
+    seeded_cluster: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    serving = [ServerResponse(host, 2181, parse_status(LEADER)) for host in "ab"]
+    gone = ServerResponse("c", 2181, None, ServerProblem.UNREACHABLE, "Connection refused")
+    patch_responses(monkeypatch, settings, *serving, gone)
+    assert "No further server may fail" in viewer.get("/zookeeper/").content.decode()
+    patch_responses(monkeypatch, settings, *serving, ServerResponse("c", 2181, parse_status(LEADER)))
+    assert "No further server may fail" not in viewer.get("/zookeeper/").content.decode()
 
 
 def test_the_page_of_an_ensemble_without_a_leader_shows_the_missing_quorum(

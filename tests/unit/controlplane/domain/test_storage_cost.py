@@ -19,3 +19,9 @@ from controlplane.domain.storage_cost import GB, StorageCost, StoragePrices, mon
 )
 def test_cost_per_month(prices: StoragePrices, replica_bytes: int | None, cost: StorageCost | None) -> None:
     assert monthly_cost(replica_bytes, 10 * GB, prices) == cost
+
+
+def test_the_shown_parts_add_up() -> None:
+    """A page showed 9.93, of disks 0.46 and remote 9.48."""
+    assert StorageCost(0.455, 9.476, 9.931, "USD").total_of_shown == pytest.approx(round(0.455, 2) + 9.48)
+    assert StorageCost(None, 2.506, 2.506, "").total_of_shown == pytest.approx(2.51)

@@ -140,3 +140,13 @@ def test_the_values_of_a_partition_are_as_old_as_the_last_response_of_its_leader
     row = partitions.partition_row("flights", 0)
     assert row is not None and 40 <= (row.sample_age_s or 0) < 60, "of broker 1, the last in-sync replica"
     assert [r.lag_records for r in row.replica_rows] == [None, None]
+
+
+def test_the_lag_of_a_replica_that_the_leader_has_not_reported_is_unknown(world: World) -> None:
+    """A page said "The leader has not reported the replica's log end offset yet." beside a lag of 0."""
+    world.topic("flights", (1, 2))
+    ObservedReplica.objects.update(end_offset=9, lag_records=0)
+    world.put("flights", 0, isr=(1,))
+    row = partitions.partition_row("flights", 0)
+    assert row is not None and [r.lag_records for r in row.replica_rows] == [0, None]
+    assert "has not reported" in str(row.replica_rows[1].out_of_sync_reason)
