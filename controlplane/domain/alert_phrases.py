@@ -138,11 +138,9 @@ UNWRITABLE: dict[str, str] = {
 
 
 MONITOR_SILENT = (
-    "The cluster monitor has read nothing from the cluster for {seconds} s: all shown data is at least as old."
+    "The cluster monitor has read nothing from the cluster for {seconds} s: all shown values are at least that old."
 )
-MONITOR_SILENT_DO = (
-    "Check that the web process (or `manage.py monitor`) runs and that ZooKeeper responds, and check the console's log."
-)
+MONITOR_SILENT_DO = "Check the log of the console: the monitor runs in its web process, or as `manage.py monitor`. Check that ZooKeeper and the database respond."
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -41,7 +41,7 @@ def test_the_page_has_the_cause_what_it_explains_and_what_changed(outage: Alert,
     page = text(operator.get(f"/alerts/{outage.pk}/"))
     assert "<h1>Broker 1 is down.</h1>" in page and "at risk" in page
     assert page.index("1 partition (orders-0) has no leader") < page.index(
-        "Changes from 15 minutes before to 1 minute after"
+        "Changes around the start (15 min before to 1 min after)"
     )
     assert "Broker 1 left." in page and "Drain broker 1" in page and "/runbooks/broker_down/" in page
     assert '<a href="/topics/orders/">orders</a>' in page, "the topic was created before"
