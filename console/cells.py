@@ -134,6 +134,9 @@ def _brokers(data: shapes.BrokersUpdate, subjects: Set[str], out: PageUpdate) ->
         (
             b["broker_id"],
             b["alive"],
+            b["answered"],
+            tuple(b.get("dirs_failed", ())),
+            tuple(b.get("dirs_slow", ())),
             b.get("cordoned"),
             b.get("leads"),
             bool(b["leaders"]),
@@ -202,7 +205,9 @@ def isr(
     return (
         chips
         if len(members) >= required
-        else format_html('{} <b class="t-amber">{}</b>', chips, f.of_total(len(members), required))
+        else format_html(
+            '{} <b class="t-{}">{}</b>', chips, "amber" if members else "red", f.of_total(len(members), required)
+        )
     )
 
 
@@ -213,6 +218,7 @@ def _topics(data: shapes.TopicsUpdate, subjects: Set[str], out: PageUpdate) -> N
             out.put(
                 subject,
                 under_replicated=f.count(topic["under_replicated"], "amber"),
+                under_min_isr=f.count(topic["under_min_isr"], "red"),
                 offline=f.count(topic["offline"], "red"),
                 reassigning=f.count(topic["reassigning"], "blue"),
                 not_preferred=f.count(topic["not_preferred"], "amber"),

@@ -8,14 +8,18 @@ from datetime import datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from console import fragments as f
 from console.states import TONES
+from console.texts import gettext_lazy
 from console.vocabulary import alert_title, phrase_text
 from controlplane.domain.cluster_health import HealthReason, reason_phrase
 from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.selectors.overview import OverviewShape, alert_parts
+
+LAST_KNOWN = gettext_lazy("Last known value: the broker does not respond.")
 
 
 def health(data: OverviewShape) -> dict[str, str]:
@@ -102,17 +106,35 @@ def brokers_alive(alive: int, total: int) -> str:
     return format_html("{}", text) if alive == total else format_html('<b class="t-red">{}</b>', text)
 
 
-def broker_state(alive: bool, answered: bool | None) -> str:
-    return f.state("down" if not alive else "silent" if answered is False else "alive")
+def broker_state(alive: bool, answered: bool | None, failed: int = 0, slow: int = 0) -> str:
+    """State of a broker. `failed`, `slow`: the number of its failed and slow log directories. A broker that responds has the tone of the worst of them."""
+    if not alive or answered is False:
+        return f.state("silent" if alive else "down")
+    if not failed and not slow:
+        return f.state("alive")
+    text = (
+        ngettext("alive, {count} failed directory", "alive, {count} failed directories", failed)
+        if failed
+        else ngettext("alive, {count} slow directory", "alive, {count} slow directories", slow)
+    )
+    tone = TONES["failed" if failed else "slow"]
+    return format_html('<span class="st st-{}">{}</span>', tone, text.format(count=failed or slow))
 
 
-def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
-    """Free bytes, with the share of the disk. The share has the tone of `severity`, the severity of the disk's alert; "" = no alert."""
+def disk_free(free: int | None, total: int | None, severity: str, as_of_age_s: float | None = None) -> SafeString:
+    """Free bytes, with the share of the disk. The share has the tone of `severity`, the severity of the disk's alert; "" = no alert. `as_of_age_s`: the age of
+    the values of a broker that does not respond."""
     if free is None or not total:
         return f.unknown(_("The broker has not reported its disk space yet."))
     tone = TONES.get(severity, "")
     share = format_html('<span class="{}">{}%</span>', f"t-{tone}" if tone else "sub", f"{100 * free / total:.0f}")
-    return format_html("{} {}", f.size_cell(free), share)
+    return f.with_age(format_html("{} {}", f.size_cell(free), share), as_of_age_s, LAST_KNOWN)
+
+
+def broker_size(size_bytes: int | None, as_of_age_s: float | None) -> SafeString:
+    """Bytes of the replicas of a broker, with their age if it does not respond."""
+    shown = f.size_cell(size_bytes)
+    return shown if size_bytes is None else f.with_age(shown, as_of_age_s, LAST_KNOWN)
 
 
 def free_percent(free: int | None, total: int | None, limit_percent: float) -> SafeString:
@@ -125,15 +147,19 @@ def free_percent(free: int | None, total: int | None, limit_percent: float) -> S
 
 
 def broker(shape: shapes.BrokerShape) -> dict[str, str]:
+    as_of_ms = shape.get("size_as_of_ms")
+    old_s = None if as_of_ms is None else max(0.0, time.time() - as_of_ms / 1000)
     return {
-        "state": broker_state(shape["alive"], shape["answered"]),
+        "state": broker_state(
+            shape["alive"], shape["answered"], len(shape.get("dirs_failed", ())), len(shape.get("dirs_slow", ()))
+        ),
         "leaders": f.number(shape["leaders"]),
         "replicas": f.number(shape["replicas"]),
         "out_of_sync": f.count(shape["replicas_out_of_sync"], "amber"),
-        "size": f.size_cell(shape["size_bytes"]),
+        "size": broker_size(shape["size_bytes"], old_s),
         "bytes_in": f.rate(shape.get("bytes_in_per_s")),
         "bytes_out": f.rate(shape.get("bytes_out_per_s")),
         "replication_in": f.rate(shape.get("replication_bytes_in_per_s")),
         "replication_out": f.rate(shape.get("replication_bytes_out_per_s")),
-        "disk_free": disk_free(shape.get("free_bytes"), shape.get("total_bytes"), shape.get("disk_alert", "")),
+        "disk_free": disk_free(shape.get("free_bytes"), shape.get("total_bytes"), shape.get("disk_alert", ""), old_s),
     }

@@ -192,14 +192,17 @@ def group_pace(
 def topic_size(size_bytes: int | None, as_of_age_s: float | None) -> SafeString:
     """A size, with its age if the brokers do not respond."""
     shown = size_cell(size_bytes)
-    if as_of_age_s is None or size_bytes is None:
+    if size_bytes is None:
         return shown
-    return format_html(
-        '{} <small class="t-amber" title="{}">{}</small>',
-        shown,
-        _("Last known size: a broker with these partitions does not respond."),
-        _("{age} old").format(age=coarse_duration(as_of_age_s)),
-    )
+    return with_age(shown, as_of_age_s, _("Last known size: a broker with these partitions does not respond."))
+
+
+def with_age(shown: SafeString, age_s: float | None, reason: str) -> SafeString:
+    """A value with its age. None: it is current."""
+    if age_s is None:
+        return shown
+    age_text = _("{age} old").format(age=coarse_duration(age_s))
+    return format_html('{} <small class="t-amber" title="{}">{}</small>', shown, reason, age_text)
 
 
 def topic_state(state_word: str, health: str) -> SafeString:

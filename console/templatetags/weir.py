@@ -90,6 +90,7 @@ register.simple_tag(cluster_cells.broker_state, name="broker_state")
 register.simple_tag(cluster_cells.brokers_alive, name="brokers_alive")
 register.simple_tag(cluster_cells.disk_free, name="disk_free")
 register.simple_tag(cluster_cells.free_percent, name="free_percent")
+register.simple_tag(cluster_cells.broker_size, name="broker_size")
 register.filter("operation", vocabulary.operation_text)
 register.filter("object_text", change_objects.object_text)
 register.simple_tag(change_objects.object_link, name="object_link")
@@ -208,6 +209,13 @@ def topic_size(topic: SizedTopic) -> SafeString:
     """Size of a topic row, with its age if a broker does not respond."""
     at = topic.size_as_of
     return fragments.topic_size(topic.size_bytes, None if at is None else (datetime.now(UTC) - at).total_seconds())
+
+
+@register.filter
+def instant_or_after(at: datetime | None, until: datetime) -> SafeString:
+    """A forecast time; None: after the end of the forecast."""
+    shown = fragments.instant(at or until)
+    return shown if at else format_html(_("after {time}"), time=shown)
 
 
 @register.filter

@@ -9,9 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from console import exports
+from console.address_access import User
 from console.forms import DestroyForm
 from console.fragments import outcome_label
 from console.history_charts import page_charts
+from console.next_steps import StepButton, buttons
 from console.panels import lazy
 from console.states import LAG_STATUSES
 from console.views.shell import (
@@ -25,6 +27,7 @@ from console.views.shell import (
     viewer_required,
 )
 from controlplane.selectors import alerts, forecasts, groups, incidents, routes, share_groups
+from controlplane.selectors.next_steps import raise_retention
 from controlplane.services import Rejected
 from controlplane.services import groups as services
 from controlplane.services.common import Outcome
@@ -37,9 +40,9 @@ def group_list(request: HttpRequest) -> HttpResponse:
     if exports.is_requested(request):
         return exports.response("groups", read, options["sort"])
     found = read(**options)
-    return render_page(
-        request, "console/groups.html", {"page": found, "csv": True, "q": query, "topic": topic}, nav="groups"
-    )
+    empty = groups.empty_group_count(query=query, topic=topic)
+    context = {"page": found, "csv": True, "q": query, "topic": topic, "empty": empty}
+    return render_page(request, "console/groups.html", context, nav="groups")
 
 
 TONE_ORDER = {"red": 0, "amber": 1}
@@ -72,8 +75,16 @@ def group(request: HttpRequest, group_id: str) -> HttpResponse:
         "forecast": forecast,
         "alerts": lazy(lambda: incidents.with_incident_severity(alerts.open_alerts_of_group(group_id))),
         "route": routes.route_of_group(group_id),
+        "steps": _retention_steps(detail.row, request.user),
     }
     return render_page(request, "console/group.html", context, nav="groups")
+
+
+def _retention_steps(row: groups.GroupRow, user: User) -> list[StepButton]:
+    """The form of the retention of the topic whose unread records will be deleted first."""
+    if row.retention_in_s is None or not row.retention_partition:
+        return []
+    return list(buttons(raise_retention(row.retention_partition.rpartition("-")[0]), user))
 
 
 @operator_required

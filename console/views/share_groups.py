@@ -19,7 +19,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.selectors import alerts, incidents
+from controlplane.selectors import alerts, incidents, topics
 from controlplane.selectors import share_groups as selectors
 from controlplane.services import Rejected
 from controlplane.services import share_groups as services
@@ -44,6 +44,7 @@ def share_group(request: HttpRequest, group_id: str) -> HttpResponse:
         "g": found,
         "h": charts,
         "alerts": lazy(lambda: incidents.with_incident_severity(alerts.open_alerts_of_group(group_id))),
+        "letters_missing": bool(found.dead_letter_topic) and not topics.is_in_cluster(found.dead_letter_topic),
     }
     return render_page(request, "console/share_group.html", context, nav="groups")
 

@@ -38,7 +38,7 @@ STATES: dict[str, str] = {
     TopicSubset.MOVING: gettext_lazy("Reassigning"),
     TopicSubset.DRIFT: gettext_lazy("Drift"),
 }
-COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records in /s|Bytes in /s|Bytes out /s|Size|Cleanup policy"
+COLUMNS = "State|Partitions|Replication factor|Under-replicated|Under min ISR|Offline|Records|Records in /s|Bytes in /s|Bytes out /s|Size|Cleanup policy"
 """The columns of the list that a user can hide, in order."""
 TOPIC_CHARTS = ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 DRIFT_SHOWN_MAX = 50
@@ -73,7 +73,7 @@ def topic_list(request: HttpRequest) -> HttpResponse:
     state = request.GET.get("state", "") if request.GET.get("state", "") in STATES else ""
     internal = request.GET.get("internal") == "1"
     read = partial(topics.topic_list, query=query, state=state, internal=internal)
-    options = list_options(request, "-offline" if state == TopicSubset.PROBLEMS else "name")
+    options = list_options(request, "-severity" if state == TopicSubset.PROBLEMS else "name")
     if exports.is_requested(request):
         return exports.response("topics", read, options["sort"])
     found = read(**options)

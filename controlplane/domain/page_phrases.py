@@ -14,6 +14,8 @@ TOO_FEW_IN_SYNC = (
     "{partition}: without this broker, {count} replicas are in sync, but min.insync.replicas is {least}.",
 )
 MORE_BLOCKERS = ("And {count} more partition.", "And {count} more partitions.")
+NO_CONTROLLER = "No controller is active: leaders cannot move."
+BROKER_SILENT = "The broker does not respond: its values are {age} old."
 OLD_STATE = "The observed cluster state is older than 15 s; this result may be wrong."
 
 NEVER_REGISTERED = "The broker has never registered."

@@ -20,6 +20,8 @@ class ByteRates(TypedDict, total=False):
 
 
 class BrokerShape(ByteRates):
+    """`size_as_of_ms`: the last response of a broker that does not respond now, Unix ms. None: its values are current."""
+
     broker_id: int
     alive: bool
     leaders: int
@@ -33,6 +35,9 @@ class BrokerShape(ByteRates):
     cordoned: NotRequired[bool]
     leads: NotRequired[bool]
     replicas_on_disk: NotRequired[int | None]
+    dirs_failed: NotRequired[list[str]]
+    dirs_slow: NotRequired[list[str]]
+    size_as_of_ms: NotRequired[int | None]
 
 
 class BrokersUpdate(TypedDict):

@@ -300,6 +300,9 @@ class LivePublisher:
                 "cordoned": is_cordoned(s.configs),
                 "leads": not leadership_disabled(s.configs),
                 "replicas_on_disk": metrics.replica_counts_in_rows.get(i),
+                "dirs_failed": metrics.directories.get(i, {}).get("dirs_failed", []),
+                "dirs_slow": metrics.directories.get(i, {}).get("dirs_slow", []),
+                "size_as_of_ms": None if metrics.answered.get(i) is not False else metrics.answered_ms.get(i),
             }
             for i, s in sorted(self._broker_sums.items())
         ]

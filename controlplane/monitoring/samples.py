@@ -86,6 +86,8 @@ class MetricsCache:
         self.messages: Mapping[str, MessageMetrics] = {}
         """Half messages, delayed messages and dead letters by topic, from their own rounds."""
         self.answered: dict[int, bool] = {}
+        self.answered_ms: dict[int, int] = {}
+        """Time of the last response of a broker, Unix ms."""
         self.space: dict[int, tuple[int, int]] = {}
         self.produce_counts: dict[int, tuple[int, ...]] = {}
         """Produce requests of a broker by latency, since its start."""
@@ -145,6 +147,7 @@ class MetricsCache:
             self._forget_broker(broker_id)
         for sample in samples:
             self.answered[sample.broker_id] = True
+            self.answered_ms[sample.broker_id] = sample.at_ms
             for key, value in sample.offsets.items():
                 if leaders.get(key) != sample.broker_id:
                     continue

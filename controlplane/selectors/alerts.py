@@ -169,7 +169,8 @@ def open_alerts() -> list[AlertRow]:
 
 def open_alerts_of_group(group_id: str) -> list[AlertRow]:
     """The open alerts of a consumer group or a share group, the most severe and oldest first."""
-    found = Alert.objects.filter(ended_at__isnull=True, subject=group_id, kind__in=GROUP_ALERTS)
+    of_group = Q(subject=group_id, kind__in=GROUP_ALERTS) | Q(group_id=group_id)
+    found = Alert.objects.filter(of_group, ended_at__isnull=True)
     return alert_shapes(visible(found).order_by("severity", "since", "pk"))
 
 

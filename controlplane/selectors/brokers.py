@@ -15,9 +15,10 @@ from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.broker_metrics import StoredApi
-from controlplane.domain.page_phrases import MORE_BLOCKERS, OLD_STATE
+from controlplane.domain.page_phrases import BROKER_SILENT, MORE_BLOCKERS, NO_CONTROLLER, OLD_STATE
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import DrainScope, Scope
+from controlplane.domain.text import coarse_duration
 from controlplane.models import Broker, Move, ObservedReplica
 from controlplane.models.move import FINISHED_STATES
 from controlplane.selectors import alert_thresholds
@@ -83,6 +84,11 @@ class BrokerRow:
     @property
     def is_sample_old(self) -> bool:
         return self.sample_age_s is not None and self.sample_age_s > SAMPLE_AGE_SECONDS_MAX
+
+    @property
+    def stale_age_s(self) -> float | None:
+        """Age of the values of a broker that does not respond; None: they are current."""
+        return self.sample_age_s if not self.alive or self.answered is False else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,12 +280,7 @@ def broker(broker_id: int) -> BrokerRow | None:
     return next((b for b in visible_brokers() if b.broker_id == broker_id), None)
 
 
-REPLICA_COLUMNS = {
-    "topic": "topic_name",
-    "size_bytes": "size_bytes",
-    "lag_records": "lag_records",
-    "in_isr": "in_isr",
-}
+REPLICA_COLUMNS = {"topic": "topic_name", "size_bytes": "size_bytes", "lag_records": "lag_records", "in_isr": "in_isr"}
 
 
 REPLICA_FIELDS = (
@@ -334,13 +335,18 @@ def replica_page(
 
 def safe_to_restart(broker_id: int) -> RestartVerdict:
     """Return whether acks=all traffic continues and every partition keeps a leader without this broker. The verdict lists the first reasons and counts the
-    others."""
+    others. Without an active controller no leader can move, and the state of a broker that does not respond is not known to be current."""
     row = Broker.objects.filter(broker_id=broker_id).first()
     found = [b for b in row.restart_blockers if sees(TOPIC, b[0])] if row is not None else []
     blockers = [blocker(broker_id, *b) for b in found]
     if row is not None and row.restart_blocked > len(blockers):
         blockers.append(counted(row.restart_blocked - len(blockers), *MORE_BLOCKERS))
-    age = age_s(cluster_row().observed_at)
+    cluster = cluster_row()
+    age = age_s(cluster.observed_at)
+    if row is not None and row.alive and row.answered is False:
+        blockers.insert(0, sentence(BROKER_SILENT, age=coarse_duration(age_s(row.sampled_at) or 0.0)))
+    if cluster.controller_id is None:
+        blockers.insert(0, sentence(NO_CONTROLLER))
     if age is None or age > 15:
         blockers.insert(0, sentence(OLD_STATE))
     return RestartVerdict(not blockers, blockers, row.leaders if row is not None else 0, age)

@@ -112,6 +112,11 @@ def group_list(
     return group_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
+def empty_group_count(*, query: str = "", topic: str = "") -> int:
+    """The number of groups of this filter without members."""
+    return visible(GroupFilter.rows(ConsumerGroup.objects.filter(member_count=0), query=query, topic=topic)).count()
+
+
 def group_page(
     rows: QuerySet[ConsumerGroup], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[GroupRow]:

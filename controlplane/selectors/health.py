@@ -19,7 +19,11 @@ from controlplane.domain.health import (
 )
 from controlplane.models import Broker, ConsumerGroup, HealthFailure, HealthResult, ObservedTopic
 from controlplane.selectors import alert_thresholds
+from controlplane.selectors.common import age_s
 from controlplane.selectors.paging import Page, PageStart, ordered_page, paginate
+
+OLD_AFTER_S = 90.0
+"""Age of the last checks from which they count as old: three rounds of the monitor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,15 @@ class HealthReport:
     score: int | None
     checked_at: datetime | None
     checks: list[HealthCheckRow]
+
+    @property
+    def age_s(self) -> float | None:
+        return age_s(self.checked_at)
+
+    @property
+    def is_old(self) -> bool:
+        """The monitor has omitted several rounds of checks."""
+        return self.age_s is not None and self.age_s > OLD_AFTER_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,13 +254,17 @@ def _group(alert: AlertRow) -> list[NextStep]:
         worst = rows.order_by(F("retention_in_s").asc(nulls_last=True), F("lag_ms").desc(nulls_last=True)).first()
         if worst is None:
             return group
-        return [NextStep(StepKind.RAISE_RETENTION, f"Edit retention of {worst.topic}", [worst.topic]), *group]
+        return [*raise_retention(worst.topic), *group]
     worst = rows.filter(committed__isnull=False).order_by(F("lag_ms").desc(nulls_last=True), "topic", "index").first()
     if alert.kind != AlertKind.GROUP_STALLED or worst is None:
         return group
     label = f"Read {worst.topic}-{worst.index} at offset {worst.committed}"
     target = [worst.topic, str(worst.index), str(worst.committed)]
     return [NextStep(StepKind.READ_RECORD, label, target), *group]
+
+
+def raise_retention(topic: str) -> list[NextStep]:
+    return [NextStep(StepKind.RAISE_RETENTION, f"Edit retention of {topic}", [topic])]
 
 
 def _share_group(a: AlertRow) -> list[NextStep]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Case, Exists, F, Model, OuterRef, Q, QuerySet, Subquery, When
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import (
@@ -137,13 +137,19 @@ class DriftRow:
     def can_be_adopted(self) -> bool:
         return self.kind != DriftKind.MISSING
 
+    @property
+    def is_unmanaged(self) -> bool:
+        return self.kind == DriftKind.NO_ROW
+
 
 TOPIC_COLUMNS = {
     "name": "name",
     "partitions": "partition_count",
     "replication_factor": "replication_factor",
     "under_replicated": "under_replicated",
+    "under_min_isr": "under_min_isr",
     "offline": "offline",
+    "severity": "severity",
     "size_bytes": "size_bytes",
     "records": "records",
     "records_per_s": "records_per_s",
@@ -151,6 +157,10 @@ TOPIC_COLUMNS = {
     "bytes_out_per_s": "bytes_out_per_s",
 }
 
+SEVERITY = Case(
+    When(offline__gt=0, then=3), When(under_min_isr__gt=0, then=2), When(under_replicated__gt=0, then=1), default=0
+)
+"""The worst condition of the partitions of a topic, in the order of `TopicHealth`: producers are rejected before a topic is only under-replicated."""
 
 NAMES_OFFERED_MAX = 200
 """Maximum number of names that a browser suggests while an operator types. Other names must be typed in full."""
@@ -196,6 +206,8 @@ def topic_page(
     rows: QuerySet[ObservedTopic], *, sort: str, page: PageStart, per_page: int, query: str = "", unapplied: bool = True
 ) -> Page[TopicRow]:
     """`unapplied`: with the topics not applied yet whose name contains `query`."""
+    if sort.lstrip("-") == "severity":
+        rows = rows.annotate(severity=SEVERITY)
     found = paginate(
         rows, _topic_rows, page=page, per_page=per_page, sort=sort, columns=TOPIC_COLUMNS, query=query, tie="name"
     )
@@ -210,6 +222,10 @@ def topic_names() -> list[str]:
     """The first NAMES_OFFERED_MAX names that the user may see, without internal topics."""
     rows = visible(ObservedTopic.objects.filter(internal=False))
     return list(rows.order_by("name").values_list("name", flat=True)[:NAMES_OFFERED_MAX])
+
+
+def is_in_cluster(name: str) -> bool:
+    return ObservedTopic.objects.filter(name=name).exists()
 
 
 def topic_row(name: str) -> TopicRow | None:
@@ -315,7 +331,7 @@ def drift_list() -> list[DriftRow]:
             None,
             t.generation,
             sentence(
-                "The cluster has this topic, the database has no row for it. It is not changed; adopt the topic to manage it."
+                "This topic exists in the cluster, but is not managed by Weir. Weir does not change it until you adopt it."
             ),
         )
         for t in no_row

@@ -413,6 +413,9 @@ def test_metrics_of_messages_update_their_cells_and_lists() -> None:
 def test_a_part_of_a_total_is_in_the_language_of_the_page() -> None:
     """After a live update a Chinese page showed "2 of 3"."""
     assert "2 of 3" in cells.isr([1, 2], [1, 2, 3])
+    assert '<b class="t-amber">2 of 3' in cells.isr([1, 2], [1, 2, 3]) and '<b class="t-red">0 of 1' in cells.isr(
+        [], [1]
+    )
     with translation.override("zh-hans"):
         shown = cells.isr([1, 2], [1, 2, 3])
     assert "2 / 3" in shown and " of " not in shown

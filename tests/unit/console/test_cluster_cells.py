@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from django.utils import translation
 
 from console import cluster_cells
+from controlplane.monitoring import live_shapes as shapes
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,47 @@ from console import cluster_cells
 )
 def test_free_disk_space_has_the_tone_of_its_alert(free: int, total: int, severity: str, text: str) -> None:
     assert cluster_cells.disk_free(free, total, severity) == text
+
+
+@pytest.mark.parametrize(
+    ("alive", "answered", "failed", "slow", "shown"),
+    [
+        (True, True, 0, 0, '<span class="st st-calm">alive</span>'),
+        (True, None, 1, 0, '<span class="st st-red">alive, 1 failed directory</span>'),
+        (True, True, 2, 1, '<span class="st st-red">alive, 2 failed directories</span>'),
+        (True, True, 0, 1, '<span class="st st-amber">alive, 1 slow directory</span>'),
+        (True, False, 2, 0, '<span class="st st-amber">not responding</span>'),
+        (False, True, 2, 0, '<span class="st st-red">down</span>'),
+    ],
+)
+def test_the_state_of_a_broker_has_the_tone_of_its_log_directories(
+    alive: bool, answered: bool | None, failed: int, slow: int, shown: str
+) -> None:
+    assert cluster_cells.broker_state(alive, answered, failed, slow) == shown
+
+
+def test_a_live_update_of_a_silent_broker_has_the_age_of_its_values() -> None:
+    shape: shapes.BrokerShape = {
+        "broker_id": 1,
+        "alive": True,
+        "leaders": 1,
+        "replicas": 1,
+        "replicas_out_of_sync": 0,
+        "size_bytes": 20_000_000,
+        "total_bytes": 100,
+        "free_bytes": 50,
+        "answered": True,
+        "dirs_failed": ["/a"],
+        "dirs_slow": [],
+        "size_as_of_ms": None,
+    }
+    shown = cluster_cells.broker(shape)
+    assert shown["size"] == "20.0 MB" and "old" not in shown["disk_free"] and "1 failed directory" in shown["state"]
+    shape["answered"], shape["size_as_of_ms"] = False, int(time.time() * 1000) - 660_000
+    old = cluster_cells.broker(shape)
+    assert "11 min old" in old["size"] and "11 min old" in old["disk_free"]
+    shape["size_bytes"] = None
+    assert "old" not in cluster_cells.broker(shape)["size"], "an unknown size has no age"
 
 
 @pytest.mark.parametrize(("free", "total"), [(None, None), (None, 10), (10, None)])

@@ -84,6 +84,14 @@ def test_one_change_is_shown_with_its_difference(operator: Client) -> None:
     assert "configs.a" in operator.get(f"/audit/{pk}/").content.decode()
 
 
+def test_a_change_without_a_response_says_what_to_do(operator: Client) -> None:
+    change = Change.objects.create(verb="topic.alter", object_kind="topic", object_name="flights", actor="alice")
+    address = f"/audit/{change.pk}/"
+    assert "the change may have taken effect" not in operator.get(address).content.decode()
+    Change.objects.filter(pk=change.pk).update(outcome="unknown")
+    assert "the change may have taken effect" in operator.get(address).content.decode()
+
+
 @pytest.mark.parametrize("address", ["/audit/", "/topics/orders/?tab=changes"])
 def test_lists_of_changes_have_the_changed_values_without_further_queries(
     world: World, operator: Client, address: str

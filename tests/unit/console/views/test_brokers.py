@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.models import Broker, Change, Move
+from controlplane.models.restart import RestartStep, RollingRestart
 from controlplane.selectors import next_steps
 from tests.unit.controlplane.forecast_runs import finished_run
 from tests.unit.controlplane.world import World
@@ -104,3 +105,32 @@ def test_the_page_of_a_dead_broker_starts_its_process_and_does_not_restart_it(
     monkeypatch.setattr(next_steps.supervisor, "is_kept_stopped", lambda folder, name: name == "broker-1")
     page = operator.get("/brokers/1/").content.decode()
     assert "/start/process/broker-1/" in page and "start brokerd on its host" not in page
+
+
+def test_the_page_of_a_dead_broker_has_old_values_and_no_act_that_needs_it(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
+    Broker.objects.filter(broker_id=1).update(
+        sampled_at=timezone.now() - timedelta(minutes=11), size_bytes=5_000_000, total_bytes=1000, free_bytes=500
+    )
+    page = operator.get("/brokers/1/").content.decode()
+    assert "Move leadership off (" in page and "Rebalance onto this broker" in page and "11 min old" not in page
+    Broker.objects.filter(broker_id=1).update(alive=False)
+    page = operator.get("/brokers/1/").content.decode()
+    assert "Move leadership off (" not in page and "Rebalance onto this broker" not in page
+    assert page.count("11 min old") == 2
+    rows = page[page.index('id="list"') :]
+    assert ">offline</span>" in rows and ">out of sync</span>" not in rows
+
+
+def test_a_failed_disk_of_a_broker_that_must_not_restart_advises_no_restart(world: World, operator: Client) -> None:
+    world.topic("flights", (1, 2), configs={"min.insync.replicas": "2"})
+    Broker.objects.filter(broker_id=1).update(dirs_failed=["/b"], dirs_hung=["/b"])
+    page = " ".join(operator.get("/brokers/1/").content.decode().split())
+    assert "alive, 1 failed directory" in page and "Not safe to restart now." in page
+    assert "Do not restart the broker now: see above." in page and "which is not safe now" in page
+    assert "Fix the disk and restart the broker, or drain" not in page
+    restart = RollingRestart.objects.create(actor="alice", by_supervisor=True)
+    RestartStep.objects.create(restart=restart, place=0, broker_id=1, note="Not safe to restart yet: flights-0")
+    page = " ".join(operator.get("/brokers/1/").content.decode().split())
+    assert "It waits for this broker." in page and "Not safe to restart yet" not in page

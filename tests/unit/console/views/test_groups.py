@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from controlplane.clients import kafka
 from controlplane.clients.connection import NoResponse
-from controlplane.models import AccessEntry, Alert, GroupPartition
+from controlplane.models import AccessEntry, Alert, ConsumerGroup, GroupPartition
 from tests.unit.console.seed import group
 from tests.unit.controlplane.forecast_runs import DISK, finished_run
 
@@ -40,6 +40,19 @@ def test_the_group_of_a_stopped_route_names_the_route(operator: Client) -> None:
     page = operator.get("/groups/weir.route.copy/").content.decode()
     assert '<a href="/routes/copy/">copy</a>' in page and "The route is stopped" in page
     assert "positions of route" not in operator.get("/groups/billing/").content.decode()
+
+
+def test_the_deletion_of_empty_groups_has_their_number_and_only_if_there_are_some(operator: Client) -> None:
+    page = " ".join(operator.get("/groups/?q=night").content.decode().split())
+    assert re.search(r'<a class="button fatal" [^>]*> Delete 1 empty group…', page)
+    assert "empty group" not in operator.get("/groups/?q=bill").content.decode()
+
+
+def test_a_group_that_will_lose_records_leads_to_the_retention_of_the_topic(operator: Client) -> None:
+    address = "/topics/orders/alter/?config=retention.bytes&amp;config=retention.ms"
+    assert address not in operator.get("/groups/billing/").content.decode()
+    ConsumerGroup.objects.filter(group_id="billing").update(retention_in_s=1200, retention_partition="orders-0")
+    assert address in operator.get("/groups/billing/").content.decode()
 
 
 def test_partitions_with_a_problem_are_first_and_clients_are_links(operator: Client) -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.models import Anomaly, AnomalySwitch
+from controlplane.models import Anomaly, AnomalySwitch, HealthResult
 from controlplane.services import health
 from tests.unit.controlplane.world import World
 
@@ -41,6 +41,17 @@ def test_checks_say_what_why_and_what_next(viewer: Client, world: World) -> None
     assert "single" in scores and "0 others with a score of 100" in scores
     text(viewer, "/health/checks/nothing/", 404)
     text(viewer, "/health/scores/nothing/", 404)
+
+
+def test_old_checks_are_called_old(viewer: Client, world: World) -> None:
+    """The page had results of hours ago with a time, and no word about the monitor that had stopped."""
+    health.evaluate()
+    page = text(viewer, "/health/")
+    assert "checked 0 s ago" in page or "checked 1 s ago" in page
+    assert "has not checked for" not in page
+    HealthResult.objects.update(checked_at=timezone.now() - timedelta(minutes=10))
+    page = text(viewer, "/health/")
+    assert "checked 10 min ago" in page and "The cluster monitor has not checked for 10 min" in page
 
 
 def test_anomalies_and_their_switches(viewer: Client, operator: Client, world: World) -> None:

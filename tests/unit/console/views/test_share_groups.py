@@ -92,11 +92,15 @@ def test_a_page_names_the_members_that_hold_records_and_a_reached_limit(
     )
 
 
-def test_a_group_with_dead_letters_leads_to_them(viewer: Client) -> None:
+def test_a_group_with_dead_letters_leads_to_them(viewer: Client, world: World) -> None:
     assert "no topic" in text(viewer, "/share-groups/team/billing/")
     configs = {"errors.deadletterqueue.topic.name": "dlq.orders"}
     AccessEntry.objects.create(kind=AccessRecordKind.GROUP, key="team/billing", value=configs, changed_by="alice")
     page = text(viewer, "/share-groups/team/billing/")
+    assert '<b class="t-red" title="The topic does not exist' in page and "/messages/?topic=dlq.orders" not in page
+    world.topic("dlq.orders", (1,), row=False)
+    page = text(viewer, "/share-groups/team/billing/")
+    assert '<b class="t-red"' not in page
     assert "/messages/?topic=dlq.orders&amp;header=__dlq.errors.group%3Dteam%2Fbilling" in page
     Topic.objects.create(name="dlq.orders", partitions=1, replication_factor=1, configs=DEAD_LETTERS)
     page = text(viewer, "/share-groups/team/billing/")

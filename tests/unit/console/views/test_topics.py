@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from unittest.mock import Mock
 
@@ -29,6 +30,34 @@ def test_topics_are_filtered_and_exported(two_topics: World, operator: Client) -
     response: Any = operator.get("/topics/?format=csv&q=fli")
     text = b"".join(response.streaming_content).decode() if response.streaming else response.content.decode()
     assert "flights" in text and "orders" not in text
+
+
+def test_topics_with_problems_are_sorted_by_severity(two_topics: World, operator: Client) -> None:
+    """A topic that rejected producers was behind dozens of topics that only lacked a replica."""
+    two_topics.topic("accounts", (1, 2))
+    two_topics.topic("zones", (1, 2), (1, 2), configs={"min.insync.replicas": "2"})
+    for name in ("accounts", "flights"):
+        two_topics.put(name, 0, isr=(1,))
+    two_topics.put("zones", 0, isr=(1,))
+    two_topics.offline("orders", 0)
+    page = operator.get("/topics/?state=problems").content.decode()
+    names = re.findall(r'data-subject="topic:([a-z]+)"', page)
+    assert names == ["orders", "zones", "accounts", "flights"]
+    assert 'data-f="under_min_isr"><b class="t-red">1</b>' in page
+    ascending = operator.get("/topics/?state=problems&sort=severity").content.decode()
+    assert re.findall(r'data-subject="topic:([a-z]+)"', ascending)[-1] == "orders"
+
+
+def test_a_topic_that_is_not_managed_can_only_be_adopted(two_topics: World, operator: Client) -> None:
+    """Its page had buttons to edit, move and delete it beside a note about a row of the database."""
+    page = operator.get("/topics/flights/").content.decode()
+    assert "/topics/flights/alter/" in page and "kind=partitions" in page and "Adopt this topic" not in page
+    assert ">Delete<" in page
+    two_topics.topic("stray", (1, 2), row=False)
+    page = operator.get("/topics/stray/").content.decode()
+    assert "is not managed by Weir" in page and "Adopt this topic" in page
+    assert "/topics/stray/alter/" not in page and "kind=partitions" not in page and ">Delete<" not in page
+    assert "Adopt this topic" in operator.get("/topics/?state=drift").content.decode()
 
 
 def test_long_drift_is_cut_and_counted(two_topics: World, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:

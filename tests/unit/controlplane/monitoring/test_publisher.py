@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from brokerd.cluster.image import Image
+from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import GroupSample
 from controlplane.domain.lag import LagStatus
 from controlplane.models import Broker
@@ -44,6 +45,23 @@ def test_a_changed_replica_count_is_published_after_its_row_is_written(world: Wo
     assert Broker.objects.get(broker_id=1).replicas_on_disk == 1
     reported.samples(metrics.apply([sample(2000, 100)], {}, world.image, 2000), metrics)
     assert heard[-1][1] == 1
+
+
+def test_a_broker_that_does_not_respond_is_published_with_the_time_of_its_values(world: World) -> None:
+    world.topic("flights", (1, 2))
+    hub, metrics = Hub(), MetricsCache()
+    heard: list[dict[int, Any]] = []
+    hub.listen(
+        lambda u: heard.append({b["broker_id"]: b for b in u["data"]["brokers"]}) if u["kind"] == "brokers" else None
+    )
+    reported = LivePublisher(hub)
+    reported.image(world.image, Difference(), metrics)
+    failed = BrokerSample(1, 1000, {}, {}, failed=("/b",), slow=("/a",))
+    reported.samples(metrics.apply([failed], {}, world.image, 1000), metrics)
+    found = heard[-1][1]
+    assert (found["dirs_failed"], found["dirs_slow"], found["size_as_of_ms"]) == (["/b"], ["/a"], None)
+    reported.samples(metrics.apply([], {1: "no response"}, world.image, 9000), metrics)
+    assert (heard[-1][1]["answered"], heard[-1][1]["size_as_of_ms"]) == (False, 1000)
 
 
 def test_the_sums_of_the_brokers_are_computed_once_per_image(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,14 @@ def test_open_alerts_are_sorted_by_severity_and_then_by_kind() -> None:
     assert alerts.counts()[:2] == (3, 2)
 
 
+def test_the_alerts_of_a_group_are_those_that_name_it_in_any_form() -> None:
+    """The alert of missing dead letters has the subject `mail: invoices`."""
+    alert("dead_letters_missing", "at_risk", subject="mail: invoices", group_id="mail", topic="invoices")
+    alert("group_stopped", subject="mail")
+    alert("group_stopped", subject="other")
+    assert [a.kind for a in alerts.open_alerts_of_group("mail")] == ["dead_letters_missing", "group_stopped"]
+
+
 def test_ended_alerts_are_listed_instead_and_their_time_stops() -> None:
     ended = alert("drift", ended_at=timezone.now() - timedelta(minutes=4))
     alert("disk_low")

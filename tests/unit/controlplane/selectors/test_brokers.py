@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from controlplane.domain.scope import DrainScope, FillScope
-from controlplane.models import Broker
+from controlplane.models import Broker, Cluster
 from controlplane.selectors import brokers
 from controlplane.services import brokers as services
 from tests.unit.controlplane.world import World
@@ -65,6 +65,24 @@ def test_a_restart_is_safe_when_no_partition_needs_the_broker(world: World) -> N
     world.age_observation(60)
     old = brokers.safe_to_restart(3)
     assert not old.safe and "older than 15 s" in old.blockers[0]
+
+
+def test_a_restart_is_not_safe_without_a_controller_or_a_response_of_the_broker(world: World) -> None:
+    Cluster.objects.update(controller_id=None)
+    assert brokers.safe_to_restart(3).blockers == ["No controller is active: leaders cannot move."]
+    Cluster.objects.update(controller_id=1)
+    Broker.objects.filter(pk=3).update(answered=False, sampled_at=timezone.now() - timedelta(minutes=11))
+    verdict = brokers.safe_to_restart(3)
+    assert not verdict.safe and verdict.blockers == ["The broker does not respond: its values are 11 min old."]
+
+
+def test_the_values_of_a_broker_that_does_not_respond_have_an_age(world: World) -> None:
+    Broker.objects.update(answered=True, sampled_at=timezone.now() - timedelta(minutes=5))
+    assert row(1).stale_age_s is None
+    Broker.objects.filter(pk=1).update(answered=False)
+    assert 299 < (row(1).stale_age_s or 0) < 310
+    world.down(2)
+    assert row(2).stale_age_s is not None
 
 
 def test_a_broker_is_empty_when_every_condition_is_met(world: World) -> None:
