@@ -69,7 +69,7 @@ def test_operations_have_labels_in_each_language(operator: Client, language: str
     operator.cookies["weir_language"] = language
     for query in ("", label.upper(), "topic.create"):
         body = operator.get("/audit/", {"q": query}).content.decode().partition("<tbody")[2]
-        assert f'<td title="topic.create">{label}</td>' in body
+        assert re.search(f'<td title="topic.create"[^>]*>{label}</td>', body)
     assert "eve" not in body
     pk = Change.objects.get(actor="ann").pk
     assert f"{pk} · {label} <span" in operator.get(f"/audit/{pk}/").content.decode()
