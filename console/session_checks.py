@@ -38,7 +38,8 @@ class SessionChecks:
     async def _check_keys(self) -> frozenset[str | None]:
         await asyncio.sleep(COLLECT_SECONDS)
         keys, self._keys, self._round = frozenset(self._keys), set(), None
-        return await database_sync_to_async(_signed_in_keys)(keys)
+        valid: frozenset[str | None] = await database_sync_to_async(_signed_in_keys)(keys)
+        return valid
 
 
 _checks: WeakKeyDictionary[asyncio.AbstractEventLoop, SessionChecks] = WeakKeyDictionary()
