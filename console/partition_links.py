@@ -36,7 +36,7 @@ def partition_links(text: str) -> SafeString:
 def _with_marks(value: Value, names: list[str]) -> Value:
     """The value with a mark in place of each partition, whose name is appended to `names`."""
     if isinstance(value, Phrase):
-        values = {}
+        values: dict[str, Value] = {}
         for name, part in value.values.items():
             if name == PARTITION and isinstance(part, str):
                 values[name] = MARK.format(len(names))

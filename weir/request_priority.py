@@ -8,17 +8,18 @@ requests for panels (`console.live_fanout`), and the rows that they share (`cont
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from console.panels import PANELS_HEADER
 
 if TYPE_CHECKING:
-    Message = MutableMapping[str, Any]
+    Scope = dict[str, Any]
+    Message = Mapping[str, Any]
     Receive = Callable[[], Awaitable[Message]]
     Send = Callable[[Message], Awaitable[None]]
-    Application = Callable[[Message, Receive, Send], Awaitable[None]]
+    Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 WAIT_SECONDS = 2.0
 """Maximum wait of a request for panels. Afterwards it runs together with the others, so that a busy process still updates its open pages."""
@@ -38,14 +39,14 @@ class PagesFirst:
         self._idle.set()
         self._panels = asyncio.Lock()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if any(name == _header for name, _ in scope["headers"]):
             async with self._place():
                 await self._application(scope, receive, send)
         else:
             await self._run_page(scope, receive, send)
 
-    async def _run_page(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _run_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         rendered = False
 
         def end() -> None:
