@@ -144,7 +144,7 @@ class AclTemplateForm(WeirForm):
         super().__init__(data, **options)
         for field in TemplateField:
             users = [info.template for info in TEMPLATES.values() if field in info.fields]
-            names = ", ".join(translated(word_text(name)) for name in users)
+            names = _(", ").join(translated(word_text(name)) for name in users)
             self.fields[field.value].help_text = _("Templates: {names}.").format(names=names)
             self.fields[field.value].widget.attrs["data-when"] = f"template={'|'.join(users)}"
 

@@ -37,7 +37,7 @@ def short_values(values: Sequence[ChangedValue], more: int) -> SafeString:
     parts = [_value_html(value) for value in values]
     if more:
         parts.append(format_html('<span class="sub">{}</span>', _("+{count} more").format(count=more)))
-    listed = format_html_join(", ", "{}", ((part,) for part in parts))
+    listed = format_html_join(_(", "), "{}", ((part,) for part in parts))
     return format_html('<span class="changed">{}</span>', listed) if parts else SafeString("")
 
 

@@ -113,7 +113,7 @@ def given_config(data: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 def _field(config: ConnectorConfigField, value: str) -> forms.Field:
     help_text = config.documentation[:HELP_CHARS_MAX]
     if config.recommended and config.type != ConfigType.BOOLEAN:
-        values = ", ".join(config.recommended[:RECOMMENDED_MAX])
+        values = _(", ").join(config.recommended[:RECOMMENDED_MAX])
         help_text = _("{help} Values: {values}.").format(help=help_text, values=values)
     shared: dict[str, Any] = {"label": config.name, "required": False, "help_text": help_text, "initial": value}
     if config.type == ConfigType.BOOLEAN and value in ("", "true", "false"):

@@ -122,7 +122,7 @@ class EditForm(SendForm):
         }
         super().__init__(topic, kind, data, initial=initial)
         if self._kept:
-            names = ", ".join(sorted({name for name, _ in self._kept}))
+            names = _(", ").join(sorted({name for name, _ in self._kept}))
             self.fields["headers"].help_text += _(
                 " These headers are kept unchanged, because they are not text: {names}."
             ).format(names=names)

@@ -413,7 +413,7 @@ class MoveForm(WeirForm):
     )
     deadline_hours = forms.IntegerField(
         required=False,
-        label=gettext_lazy("Deadline, hours"),
+        label=gettext_lazy("Maximum wait, hours"),
         widget=forms.NumberInput(attrs={"class": "short"}),
         help_text=gettext_lazy(
             "For new data only: maximum wait for retention, after which you can delete the old records; empty for no limit. Required for a topic without retention."

@@ -367,7 +367,7 @@ def _chip(broker: int, leads: bool, joins: bool, leaves: bool, out: bool, down: 
     return format_html(
         '<i class="{}" title="{}">{}{}</i>',
         " ".join(dict.fromkeys(" ".join(classes).split())),
-        ", ".join(words),
+        _(", ").join(words),
         mark,
         broker,
     )

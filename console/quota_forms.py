@@ -63,7 +63,7 @@ def current_rate(name: str, by_broker: Mapping[int, float], silent: Sequence[int
         )
     if not silent:
         return text
-    brokers = ", ".join(map(str, silent))
+    brokers = _(", ").join(map(str, silent))
     return " ".join([text, _("Brokers without a response: {brokers}.").format(brokers=brokers)])
 
 

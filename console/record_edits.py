@@ -67,4 +67,4 @@ def _headers(row: MessageRow, copy: EditedCopy) -> None:
             lost.append(name)
     copy.initial["headers"] = "\n".join(lines)
     if lost:
-        copy.left_out.append(_("Headers without a text form are omitted: {names}.").format(names=", ".join(lost)))
+        copy.left_out.append(_("Headers without a text form are omitted: {names}.").format(names=_(", ").join(lost)))

@@ -59,7 +59,7 @@ def _field(parameter: Parameter) -> forms.Field:
         return forms.BooleanField(required=False, **shared)
     if parameter.type is ParameterType.INTEGER:
         label = (
-            f"{translated(parameter.label)}, {translated(parameter.unit)}"
+            _("{label}, {unit}").format(label=translated(parameter.label), unit=translated(parameter.unit))
             if parameter.unit
             else translated(parameter.label)
         )

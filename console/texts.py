@@ -6,12 +6,21 @@ not contain: the catalogues (locale/), the choice of the language (`weir.languag
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import cast
 
 from django.conf import settings
 from django.utils import translation
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 from django.utils.text import format_lazy
-from django.utils.translation import ngettext
+from django.utils.translation import get_language, gettext, ngettext
+
+FULL_WIDTH = frozenset({"zh-hans"})
+"""Languages whose punctuation marks contain their space."""
+SPACE_AFTER_MARK = re.compile(r"([、，。；：！？])((?:\s|<[^<>]*>)+)")
+TAG = re.compile(r"<[^<>]*>")
 
 
 def gettext_lazy(message: str, **values: object) -> str:
@@ -24,6 +33,23 @@ def gettext_lazy(message: str, **values: object) -> str:
 def known_language(code: object) -> str:
     """`code` if it is a language of the console, else English."""
     return code if isinstance(code, str) and code in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE
+
+
+def has_full_width_marks() -> bool:
+    """Whether the language of the request writes no space after a punctuation mark."""
+    return get_language() in FULL_WIDTH
+
+
+def without_spaces_after_marks(html: str) -> SafeString:
+    """Sentences of a template without the white space between them, in a language of FULL_WIDTH. In other languages they do not change. `html`: safe."""
+    if has_full_width_marks():
+        html = SPACE_AFTER_MARK.sub(lambda found: found[1] + "".join(TAG.findall(found[2])), html)
+    return SafeString(html)
+
+
+def enumerated(values: Iterable[object]) -> SafeString:
+    """The values with the comma of the language between them, escaped for HTML."""
+    return format_html_join(gettext(", "), "{}", ((value,) for value in values))
 
 
 def counted(count: int, noun: str) -> str:

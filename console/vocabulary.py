@@ -6,11 +6,13 @@ The domain knows no languages. Its constant texts are English, and they are the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from django.utils.translation import get_language, gettext, ngettext
 
 from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
+from console.texts import has_full_width_marks
 from controlplane.domain import (
     alert,
     alert_phrases,
@@ -281,7 +283,7 @@ def texts() -> Iterator[tuple[str, str]]:
         yield from ((job.title, ""), (job.summary, ""))
         yield from ((text, "") for p in job.parameters for text in (p.label, p.help, p.unit) if text)
     yield from ((word, "") for word in (*DAYS, *FIELD_LABELS, *OTHER))
-    yield from ((singular(what), what) for what in LISTED)
+    yield from map(_counted_forms, LISTED)
 
 
 def threshold_title(name: str) -> str:
@@ -351,9 +353,19 @@ def rejection_text(error: Exception) -> str:
     return translated(error.args[0]) if error.args else ""
 
 
+SEVERAL = re.compile(r"\{part_0\}(?: \{part_\d+\})+")
+"""The form of sentences with spaces between them."""
+
+
 def listed(what: str, count: int) -> str:
-    """Return the translated noun `what`, one of LISTED, in the form for `count` objects."""
-    return ngettext(singular(what), what, count)
+    """`1 job`, `2 jobs` in the language of the request. `what`: one of LISTED."""
+    one, many = _counted_forms(what)
+    return ngettext(one, many, count).format(count=f"{count:,}")
+
+
+def _counted_forms(what: str) -> tuple[str, str]:
+    """The text with the count of each noun is one text, because its measure word differs in Chinese."""
+    return f"{{count}} {singular(what)}", f"{{count}} {what}"
 
 
 def operation_text(code: str) -> str:
@@ -368,7 +380,7 @@ def operations_with(query: str) -> list[AuditOperation]:
 
 def wait_text(waits_for: str) -> str:
     """Return the reasons why a move waits in the language of the request. `waits_for`: as stored, each reason with its number of partitions."""
-    return WAIT_SEPARATOR.join(map(_waiting, waits_for.split(WAIT_SEPARATOR)))
+    return gettext(WAIT_SEPARATOR).join(map(_waiting, waits_for.split(WAIT_SEPARATOR)))
 
 
 def _waiting(stored: str) -> str:
@@ -399,7 +411,12 @@ def _phrase_of(text: str) -> str:
 
 def phrase_text(phrase: Phrase) -> str:
     """The text in the language of the request. Raises KeyError for a text whose placeholders have no values."""
-    return render(phrase, lambda one, many, count: ngettext(one, many, count) if many else gettext(one))
+    return render(phrase, lambda one, many, count: ngettext(one, many, count) if many else _text_or_form(one))
+
+
+def _text_or_form(text: str) -> str:
+    """The translation of a text. The form of sentences one after another (`weir_common.phrases.joined`) has none; Chinese has no spaces in it."""
+    return text.replace("} {", "}{") if SEVERAL.fullmatch(text) and has_full_width_marks() else gettext(text)
 
 
 def alert_title(kind: str, subject: str, text: str, parts: AlertParts | None = None) -> str:

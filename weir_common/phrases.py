@@ -13,7 +13,9 @@ from typing import TypeAlias, Union
 from weir_common.json_values import Json, JsonObject
 
 Value: TypeAlias = Union[str, "Phrase", Sequence["Value"]]
-"""The values of a sequence are shown with commas between them."""
+"""The values of a sequence are shown with LIST_SEPARATOR between them."""
+LIST_SEPARATOR = ", "
+"""Is translated too: Chinese has its own comma for lists."""
 Translate: TypeAlias = Callable[[str, str, int], str]
 """(text, plural or "", count) -> the text in a language."""
 
@@ -108,7 +110,7 @@ def render(value: Value, translate: Translate) -> str:
     if isinstance(value, Phrase):
         text = translate(value.text, value.plural, value.count)
         return text.format(**{name: render(v, translate) for name, v in value.values.items()})
-    return ", ".join(render(v, translate) for v in value)
+    return translate(LIST_SEPARATOR, "", 1).join(render(v, translate) for v in value)
 
 
 def number_of(count: int, text: str, plural: str) -> Phrase:

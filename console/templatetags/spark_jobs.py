@@ -50,7 +50,7 @@ def parameter(value: object) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, list):
-        return ", ".join(str(v) for v in value)
+        return _(", ").join(str(v) for v in value)
     return str(value) or "–"
 
 
@@ -61,4 +61,5 @@ def parameter_label(name: str, kind: str) -> str:
     if name not in known:
         return word_text(name).capitalize()
     found = known[name]
-    return f"{translated(found.label)}, {translated(found.unit)}" if found.unit else translated(found.label)
+    label = translated(found.label)
+    return _("{label}, {unit}").format(label=label, unit=translated(found.unit)) if found.unit else label

@@ -26,6 +26,7 @@ from console import (
     move_cells,
     permission_links,
     record_links,
+    texts,
     time_links,
     vocabulary,
 )
@@ -48,6 +49,8 @@ register.filter("phrase", vocabulary.phrase_text)
 register.filter("partition_links", partition_links)
 register.filter("sentence", vocabulary.sentence_text)
 register.filter("number", fragments.number)
+register.filter("enumerated", texts.enumerated)
+register.filter("without_spaces_after_marks", texts.without_spaces_after_marks)
 register.filter("past_url", time_links.at_url)
 register.filter("before_url", time_links.before_url)
 register.filter("may_open", access_rules.may_open)
@@ -314,12 +317,24 @@ def th(context: RequestContext, label: str, column: str = "", kind: str = "", hi
     }
 
 
+@register.simple_tag(takes_context=True)
+def comma(context: RequestContext) -> str:
+    """After each item of a loop, except the last: the comma of the language."""
+    return "" if context["forloop"]["last"] else _(", ")
+
+
+@register.simple_block_tag
+def sentences(content: str) -> SafeString:
+    """Sentences one after another, for a text that is not in a `c-note`: Chinese has no space between them."""
+    return texts.without_spaces_after_marks(content)
+
+
 @register.inclusion_tag("console/parts/pager.html", takes_context=True)
 def pager(context: RequestContext, page: Page[object], what: str) -> dict[str, object]:
     """Position in a list, links to the previous and next page, and the total number of rows."""
     return {
         "page": page,
-        "what": vocabulary.listed(what, page.total),
+        "rows": vocabulary.listed(what, page.total),
         "before": url_with(context, page=page.page - 1 if page.page > 2 else "") if page.page > 1 else "",
         "after": url_with(context, page=page.page + 1) if page.page < page.pages else "",
         "csv": url_with(context, format="csv", page="", per_page="") if context.get("csv") and page.total else "",

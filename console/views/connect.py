@@ -259,7 +259,7 @@ def delete(request: HttpRequest) -> HttpResponse:
             ),
             _("Topics and records stay. A new connector of this name continues at the offsets of this one."),
         ],
-        button=_("Delete connector"),
+        button=_("Delete connector {name}").format(name=name),
         message=_("Connector {name} deleted.").format(name=name),
         operation="connectors/delete",
         type_name=name,

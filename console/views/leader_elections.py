@@ -88,5 +88,5 @@ def _message(result: services.PreferredElection) -> str:
         _("rejected"): result.refused,
         _("with an unknown outcome"): result.unknown,
     }
-    listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    listed = _(", ").join(f"{count:,} {what}" for what, count in counts.items() if count)
     return _("Preferred leaders: {listed}.").format(listed=listed) if listed else _("No partition needed an election.")

@@ -393,7 +393,7 @@ def _propose_record_deletion(request: HttpRequest, row: moves.MoveRow, back: str
 
 
 def broker_names(rows: Sequence[brokers.BrokerRow]) -> str:
-    names = ", ".join(str(b.broker_id) for b in rows)
+    names = _(", ").join(str(b.broker_id) for b in rows)
     return ngettext("broker {names}", "brokers {names}", len(rows)).format(names=names)
 
 

@@ -33,7 +33,7 @@ COLUMNS = {
     "replicas": gettext_lazy("Replicas"),
     "leaders": gettext_lazy("Leaders"),
     BYTES: gettext_lazy("Disk"),
-    "records_per_s": gettext_lazy("Records in /s"),
+    "records_per_s": gettext_lazy("Records/s in"),
 }
 
 

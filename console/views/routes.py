@@ -167,7 +167,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         title=_("Delete route {name}").format(name=name),
         lines=[
             _("Records of {source} are no longer routed to {targets}.").format(
-                source=row.source, targets=", ".join(row.targets[:5])
+                source=row.source, targets=_(", ").join(row.targets[:5])
             ),
             _("Records in the targets stay. The position is lost."),
         ],

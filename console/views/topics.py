@@ -36,9 +36,9 @@ STATES: dict[str, str] = {
     "": gettext_lazy("All"),
     TopicSubset.PROBLEMS: gettext_lazy("With problems"),
     TopicSubset.MOVING: gettext_lazy("Reassigning"),
-    TopicSubset.DRIFT: gettext_lazy("Drift"),
+    TopicSubset.DRIFT: gettext_lazy("Config drift"),
 }
-COLUMNS = "State|Partitions|Replication factor|Under-replicated|Under min ISR|Offline|Records|Records in /s|Bytes in /s|Bytes out /s|Size|Cleanup policy"
+COLUMNS = "State|Partitions|Replication factor|Under-replicated|Under min ISR|Offline|Records|Records/s in|Bytes/s in|Bytes/s out|Size|Cleanup policy"
 """The columns of the list that a user can hide, in order."""
 TOPIC_CHARTS = ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 DRIFT_SHOWN_MAX = 50

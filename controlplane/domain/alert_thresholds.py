@@ -119,14 +119,14 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         lag.BEHIND_MS / 1000,
         5,
         DAY_S,
-        "Lag of a group in time. A smaller lag never counts as falling behind, and the lag must have grown by as much.",
+        "Lag of a group in time. A smaller lag does not count as falling behind, and the lag must have grown by as much.",
     ),
     ThresholdName.GROUP_STALL: ThresholdRule(
         _SECONDS,
         lag.STALL_MS / 1000,
         5,
         DAY_S,
-        "Time without a commit while records are unread. A shorter one never counts as stalled; a group that commits rarely has a longer one.",
+        "Time without a commit while records are unread. A shorter time does not count as stalled. A group that commits rarely has a longer time.",
     ),
     ThresholdName.GROUP_STOPPED: ThresholdRule(
         _SECONDS,
@@ -136,7 +136,11 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         "Time without members and commits while records are unread, after which a group counts as stopped.",
     ),
     ThresholdName.GROUP_ALERTS_MAX: ThresholdRule(
-        ThresholdUnit.COUNT, 20, 1, 200, "Groups of one kind with an alert each. More groups have one alert together."
+        ThresholdUnit.COUNT,
+        20,
+        1,
+        200,
+        "Number of groups with an alert of their own, for each kind of alert. Further groups share one alert.",
     ),
     ThresholdName.TRANSACTION_HANGING: ThresholdRule(
         _SECONDS,
@@ -210,7 +214,11 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         "Anomaly: how far a metric may be from the median of the same time on other days, in median absolute deviations.",
     ),
     ThresholdName.ANOMALY_ALERTS_MAX: ThresholdRule(
-        ThresholdUnit.COUNT, 5, 0, 50, "Anomalies with an alert each. More anomalies are listed, but have no alert."
+        ThresholdUnit.COUNT,
+        5,
+        0,
+        50,
+        "Number of anomalies with an alert of their own. Further anomalies are listed, but have no alert.",
     ),
 }
 """Thresholds in the order of the page."""

@@ -26,11 +26,11 @@ def words(html: str) -> str:
     return " ".join(re.sub("<[^>]+>", "", html).split())
 
 
-@pytest.mark.parametrize(("language", "more"), [("en", "+2 more"), ("zh-hans", "另有 2 项")])
-def test_the_first_values_and_the_number_of_the_others(language: str, more: str) -> None:
+@pytest.mark.parametrize(("language", "comma", "more"), [("en", ", ", "+2 more"), ("zh-hans", "、", "另有 2 项")])
+def test_the_first_values_and_the_number_of_the_others(language: str, comma: str, more: str) -> None:
     with translation.override(language):
         text = words(values_of_change(change(CONFIGS, CHANGED)))
-    assert text == f"cleanup.policy delete → compact, retention.ms 604800000 → 86400000, {more}"
+    assert text == comma.join(("cleanup.policy delete → compact", "retention.ms 604800000 → 86400000", more))
 
 
 def test_a_value_without_a_name_a_new_value_and_no_value() -> None:

@@ -105,9 +105,7 @@ def test_a_stored_text_without_a_phrase_is_shown_as_it_is(seeded_cluster: dict[s
 def test_the_note_of_a_restart_is_translated(seeded_cluster: dict[str, Any], operator: Client) -> None:
     step = RestartStep.objects.exclude(note="").get()
     assert step.note.startswith("Not safe to restart yet: ledger-0: without this broker, 1 replica is in sync")
-    assert "尚不能安全重启：ledger-0：没有该 Broker 时有 1 个同步副本" in page(
-        operator, f"/brokers/restarts/{step.restart_id}/"
-    )
+    assert "停止该 Broker 后只剩 1 个同步副本" in page(operator, f"/brokers/restarts/{step.restart_id}/")
 
 
 @pytest.mark.parametrize(
@@ -293,7 +291,7 @@ def test_the_notes_of_archives_and_spark_runs_are_translated(world: World, opera
     archive = ArchiveJob.objects.create(topics=["orders"], actor="bea", **note_columns(note))
     job = SparkJob.objects.create(name="nightly", kind="profile", parameters={"topics": ["orders"]}, actor="bea")
     run = SparkRun.objects.create(job=job, parameters=job.parameters, actor="bea", **note_columns(note))
-    chinese = "Spark 进程已结束，正在重启。 java.lang.OutOfMemoryError"
+    chinese = "Spark 进程已结束，正在重启。java.lang.OutOfMemoryError"
     for address in ("/pipeline/", f"/pipeline/{archive.pk}/", f"/spark-jobs/{job.pk}/", f"/spark-runs/{run.pk}/"):
         assert chinese in page(operator, address), address
     ArchiveJob.objects.update(note_phrase={})

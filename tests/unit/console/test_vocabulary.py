@@ -54,7 +54,7 @@ def test_each_reason_of_a_waiting_move_is_translated_with_its_count() -> None:
         and vocabulary.wait_text(wait_reason.THROTTLE_GONE) == wait_reason.THROTTLE_GONE
     )
     with translation.override("zh-hans"):
-        assert vocabulary.wait_text(reasons) == "保留期（1,200 个分区）, 宕机的目标 Broker（3 个分区）"
+        assert vocabulary.wait_text(reasons) == "保留期（1,200 个分区）、目标 Broker 恢复（3 个分区）"
         assert vocabulary.wait_text(wait_reason.THROTTLE_GONE) == "限速的移除"
 
 
@@ -64,7 +64,7 @@ def test_sentences_with_values_are_translated_as_a_whole() -> None:
     assert few == "t-0: without this broker, 1 replica is in sync, but min.insync.replicas is 2."
     assert vocabulary.translated(few) == few and vocabulary.translated(title) == "Topic t to brokers 1, 2"
     with translation.override("zh-hans"):
-        assert vocabulary.translated(few) == "t-0：没有该 Broker 时有 1 个同步副本，但 min.insync.replicas 为 2。"
+        assert vocabulary.translated(few) == "t-0：停止该 Broker 后只剩 1 个同步副本，少于 min.insync.replicas（2）。"
         assert vocabulary.translated(title) == "将 Topic t 迁移到 Broker 1, 2"
         assert vocabulary.translated(verdict_text(ElectionVerdict.BROKER_OFFLINE, 7)) == "Broker 7 已宕机。"
 
