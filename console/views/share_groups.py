@@ -44,7 +44,7 @@ def share_group(request: HttpRequest, group_id: str) -> HttpResponse:
         "g": found,
         "h": charts,
         "alerts": lazy(lambda: incidents.with_incident_severity(alerts.open_alerts_of_group(group_id))),
-        "letters_missing": bool(found.dead_letter_topic) and not topics.is_in_cluster(found.dead_letter_topic),
+        "letters_missing": bool(found.dead_letter_topic) and topics.topic_row(found.dead_letter_topic) is None,
     }
     return render_page(request, "console/share_group.html", context, nav="groups")
 

@@ -142,19 +142,12 @@ class DriftRow:
         return self.kind == DriftKind.NO_ROW
 
 
-TOPIC_COLUMNS = {
-    "name": "name",
-    "partitions": "partition_count",
-    "replication_factor": "replication_factor",
-    "under_replicated": "under_replicated",
-    "under_min_isr": "under_min_isr",
-    "offline": "offline",
-    "severity": "severity",
-    "size_bytes": "size_bytes",
-    "records": "records",
-    "records_per_s": "records_per_s",
-    "bytes_in_per_s": "bytes_in_per_s",
-    "bytes_out_per_s": "bytes_out_per_s",
+TOPIC_COLUMNS = {"name": "name", "partitions": "partition_count"} | {
+    column: column
+    for column in (
+        *("replication_factor", "under_replicated", "under_min_isr", "offline", "severity"),
+        *("size_bytes", "records", "records_per_s", "bytes_in_per_s", "bytes_out_per_s"),
+    )
 }
 
 SEVERITY = Case(
@@ -222,10 +215,6 @@ def topic_names() -> list[str]:
     """The first NAMES_OFFERED_MAX names that the user may see, without internal topics."""
     rows = visible(ObservedTopic.objects.filter(internal=False))
     return list(rows.order_by("name").values_list("name", flat=True)[:NAMES_OFFERED_MAX])
-
-
-def is_in_cluster(name: str) -> bool:
-    return ObservedTopic.objects.filter(name=name).exists()
 
 
 def topic_row(name: str) -> TopicRow | None:
