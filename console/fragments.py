@@ -197,12 +197,12 @@ def topic_size(size_bytes: int | None, as_of_age_s: float | None) -> SafeString:
     return with_age(shown, as_of_age_s, _("Last known size: a broker with these partitions does not respond."))
 
 
-def with_age(shown: SafeString, age_s: float | None, reason: str) -> SafeString:
+def with_age(html: SafeString, age_s: float | None, reason: str) -> SafeString:
     """A value with its age. None: it is current."""
     if age_s is None:
-        return shown
+        return html
     age_text = _("{age} old").format(age=coarse_duration(age_s))
-    return format_html('{} <small class="t-amber" title="{}">{}</small>', shown, reason, age_text)
+    return format_html('{} <small class="t-amber" title="{}">{}</small>', html, reason, age_text)
 
 
 def topic_state(state_word: str, health: str) -> SafeString:

@@ -86,7 +86,7 @@ class MetricsCache:
         self.messages: Mapping[str, MessageMetrics] = {}
         """Half messages, delayed messages and dead letters by topic, from their own rounds."""
         self.answered: dict[int, bool] = {}
-        self.answered_ms: dict[int, int] = {}
+        self.responded_ms: dict[int, int] = {}
         """Time of the last response of a broker, Unix ms."""
         self.space: dict[int, tuple[int, int]] = {}
         self.produce_counts: dict[int, tuple[int, ...]] = {}
@@ -147,7 +147,7 @@ class MetricsCache:
             self._forget_broker(broker_id)
         for sample in samples:
             self.answered[sample.broker_id] = True
-            self.answered_ms[sample.broker_id] = sample.at_ms
+            self.responded_ms[sample.broker_id] = sample.at_ms
             for key, value in sample.offsets.items():
                 if leaders.get(key) != sample.broker_id:
                     continue
