@@ -36,7 +36,7 @@ def known_language(code: object) -> str:
 
 
 def has_full_width_marks() -> bool:
-    """Whether the language of the request writes no space after a punctuation mark."""
+    """Return whether the language of the request writes no space after a punctuation mark."""
     return get_language() in FULL_WIDTH
 
 

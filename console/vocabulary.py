@@ -178,6 +178,13 @@ FIELD_LABELS = (
 """Labels of form fields that Django makes of the names of the fields."""
 
 OTHER = (
+    "archive",
+    "connector",
+    "plan",
+    "recovery",
+    "restart",
+    "token",
+    "throttle bytes per s",
     "automatic",
     "text",
     "integer",

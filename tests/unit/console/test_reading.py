@@ -140,7 +140,7 @@ def test_drift_of_many_topics_is_read_page_by_page_and_counted(
         seeded_cluster["world"].topic(f"strange-{n}", (1, 2), row=False)
     monkeypatch.setattr(topics, "DRIFT_SHOWN_MAX", 2)
     text = operator.get("/topics/?state=drift").content.decode()
-    assert text.count("The cluster has this topic") == 2
+    assert text.count("This topic exists in the cluster") == 2
     assert "more topics are out of sync with their declared state" in text
 
 

@@ -56,7 +56,9 @@ def test_a_pager_links_the_previous_and_the_next_page(page: int, before: str, af
     found = weir.pager(context(csv=True), rows, "topics")
     assert (found["before"], found["after"], found["csv"]) == (before, after, "?q=o&format=csv")
     one: Page[int] = Page([], 1, PageWindow(1, 1, 10, None), "id", "")
-    assert weir.pager(context(), one, "topics")["what"] == "topic" and weir.pager(context(), one, "topics")["csv"] == ""
+    assert (
+        weir.pager(context(), one, "topics")["rows"] == "1 topic" and weir.pager(context(), one, "topics")["csv"] == ""
+    )
 
 
 def test_the_rest_call_of_a_form_can_be_pasted_into_a_shell() -> None:

@@ -55,4 +55,4 @@ def test_the_review_of_a_move_estimates_the_copies_to_the_store(operator: Client
     assert "about 30 s" in shown and "as above" in shown and "until retention has deleted" not in shown
     RemoteSize.objects.all().delete()
     unknown = operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=2,3").content.decode()
-    assert "The leader has not reported its remote sizes yet." in unknown
+    assert "unknown: the leader has not reported its remote sizes yet" in unknown
