@@ -218,7 +218,6 @@ def _topics(data: shapes.TopicsUpdate, subjects: Set[str], out: PageUpdate) -> N
             out.put(
                 subject,
                 under_replicated=f.count(topic["under_replicated"], "amber"),
-                under_min_isr=f.count(topic["under_min_isr"], "red"),
                 offline=f.count(topic["offline"], "red"),
                 reassigning=f.count(topic["reassigning"], "blue"),
                 not_preferred=f.count(topic["not_preferred"], "amber"),

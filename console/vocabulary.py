@@ -49,6 +49,7 @@ from controlplane.domain.notification import DeliveryEvent
 from controlplane.domain.produce import CopyTimestamp
 from controlplane.domain.progress import StallCause
 from controlplane.domain.proposal import KIND_LABELS
+from controlplane.domain.roles import RoleResource
 from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.window import DAYS
 from controlplane.selectors import connect as connect_selectors
@@ -291,6 +292,7 @@ def texts() -> Iterator[tuple[str, str]]:
         yield from ((text, "") for p in job.parameters for text in (p.label, p.help, p.unit) if text)
     yield from ((word, "") for word in (*DAYS, *FIELD_LABELS, *OTHER))
     yield from map(_counted_forms, LISTED)
+    yield from ((resource.value, f"{resource.value}s") for resource in RoleResource)
 
 
 def threshold_title(name: str) -> str:

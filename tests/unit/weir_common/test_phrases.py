@@ -46,8 +46,8 @@ def test_a_value_is_rendered_and_stored(value: Value, text: str) -> None:
 
 
 def test_each_part_is_translated() -> None:
-    texts = {"{what} ({names})": "{what}: {names}", "{count} groups": "{count} Gruppen"}
-    assert render(NAMES, lambda one, many, count: texts[english(one, many, count)]) == "2 Gruppen: a, {b}"
+    texts = {"{what} ({names})": "{what}: {names}", "{count} groups": "{count} Gruppen", ", ": " und "}
+    assert render(NAMES, lambda one, many, count: texts[english(one, many, count)]) == "2 Gruppen: a und {b}"
 
 
 def test_a_text_without_its_values_is_an_error() -> None:

@@ -54,7 +54,7 @@ def test_an_operation_on_several_resources_names_all_that_are_not_permitted(bob:
     assert "role operator on topics x, y00" in rejected and "and 11 more" in rejected and "team.a" not in rejected
     with translation.override("zh-hans"):
         shown = vocabulary.translated(rejected)
-    assert "Topic x, y00" in shown and "操作员" in shown and "role" not in shown.replace("role-bindings", ""), shown
+    assert "Topic x、y00" in shown and "操作员" in shown and "role" not in shown.replace("role-bindings", ""), shown
 
 
 def test_members_of_a_group_have_its_roles(bob: Any) -> None:

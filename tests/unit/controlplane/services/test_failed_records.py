@@ -95,7 +95,7 @@ def test_all_matching_dead_letters_are_sent_to_their_topics(olga: Any, responses
     filters = DeadLetterFilters(source_begins="orders-1@")
     found = services.dead_letters(olga, DLQ, RecordQuery(DLQ, filters=filters, all_partitions=True))
     assert found is not None and found.kind == "share_group" and len(found.rows) == 4
-    row = found.rows[0]
+    row = found.rows[-1]  # the newest is first
     assert (row.cause.group, row.cause.attempts, row.cause.source) == ("workers", 5, "orders-1@30")
     assert row.cause.error == "Offset delivery count exceeded the threshold." and row.failed is not None
     assert (row.failed.topic, row.failed.partition, row.failed.offset) == ("orders", 1, 30)
