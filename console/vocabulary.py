@@ -179,13 +179,7 @@ FIELD_LABELS = (
 """Labels of form fields that Django makes of the names of the fields."""
 
 OTHER = (
-    "archive",
-    "connector",
-    "plan",
-    "recovery",
-    "restart",
-    "token",
-    "throttle bytes per s",
+    *("archive", "connector", "plan", "recovery", "restart", "throttle bytes per s", "token"),
     "automatic",
     "text",
     "integer",
@@ -285,12 +279,10 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((label, "") for label in KIND_LABELS.values())
     yield from ((template.doc, "") for template in TEMPLATES.values())
     yield from ((word_text(name), "") for name in TEMPLATES)
-    yield from ((name, "") for name, *_ in cron.FIELDS)
-    yield from ((goal, "") for goal in Goal)
     for job in spark_jobs.KINDS.values():
         yield from ((job.title, ""), (job.summary, ""))
         yield from ((text, "") for p in job.parameters for text in (p.label, p.help, p.unit) if text)
-    yield from ((word, "") for word in (*DAYS, *FIELD_LABELS, *OTHER))
+    yield from ((word, "") for word in (*DAYS, *FIELD_LABELS, *OTHER, *Goal, *(name for name, *_ in cron.FIELDS)))
     yield from map(_counted_forms, LISTED)
     yield from ((resource.value, f"{resource.value}s") for resource in RoleResource)
 

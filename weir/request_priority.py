@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from console.panels import PANELS_HEADER
 
 if TYPE_CHECKING:
-    Scope = dict[str, Any]
-    Message = Mapping[str, Any]
+    Scope = dict[str, object]
+    Message = Mapping[str, object]
     Receive = Callable[[], Awaitable[Message]]
     Send = Callable[[Message], Awaitable[None]]
     Application = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -40,7 +40,7 @@ class PagesFirst:
         self._panels = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if any(name == _header for name, _ in scope["headers"]):
+        if any(name == _header for name, _ in cast(list[tuple[bytes, bytes]], scope["headers"])):
             async with self._place():
                 await self._application(scope, receive, send)
         else:

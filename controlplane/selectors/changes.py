@@ -10,7 +10,7 @@ from django.db.models import F, Q, QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.models import Change
+from controlplane.models import Change, Outcome
 from controlplane.selectors.common import TimeFilter
 from controlplane.selectors.paging import Page, PageStart, paginate
 from weir_common.phrases import TranslatableText, with_phrase
@@ -32,6 +32,11 @@ class ChangeRow:
     outcome: str
     detail: str
     finished_at: datetime | None
+
+    @property
+    def is_unknown(self) -> bool:
+        """True for a change that got no response, and may have taken effect."""
+        return self.outcome == Outcome.UNKNOWN
 
 
 CHANGE_COLUMNS = {

@@ -33,6 +33,7 @@ TEMPLATE_NAMES = {
     "panels": "ids of elements of the same template",
     "tab": "tabs of a page, which the template lists with their texts and addresses",
     "page.sort": "a column of the table of the same template",
+    "classes": "CSS classes of a component",
     "e.name": "URL names of the navigation, two of which have a number",
     "method": "an HTTP method",
     "language": "a language code",
