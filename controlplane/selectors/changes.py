@@ -10,7 +10,8 @@ from django.db.models import F, Q, QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.models import Change, Outcome
+from controlplane.models import Change
+from controlplane.models.change import Outcome
 from controlplane.selectors.common import TimeFilter
 from controlplane.selectors.paging import Page, PageStart, paginate
 from weir_common.phrases import TranslatableText, with_phrase
