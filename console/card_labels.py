@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-CELL_TAG = re.compile(r"""<(/?)(table|tr|td|th)\b((?:"[^"]*"|'[^']*'|[^"'>])*)>""")
+CELL_TAG = re.compile(r"""<(/?)(table|tr|td|th)\b((?:[^"'>]++|"[^"]*+"|'[^']*+')*+)>""")
 COLSPAN = re.compile(r'\bcolspan="(\d+)"')
 HEADER = re.compile(r"<th\b([^>]*)>(.*?)</th>", re.DOTALL)
 UNSEEN = re.compile(r'<(\w+) class="unseen">.*?</\1>', re.DOTALL)

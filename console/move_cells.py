@@ -62,7 +62,7 @@ def ends(
 ) -> SafeString:
     """ETA of a move, or the reason for having none. `in_words`: show the wait reason instead of a dash."""
     if waits_for and in_words:
-        return _wait_mark(waits_for, "sub")
+        return _wait_mark(waits_for)
     cause = (
         _("The move waits for {waits_for}.").format(waits_for=wait_text(waits_for)) if waits_for else NO_END.get(word)
     )
@@ -77,18 +77,18 @@ def move_mode(mode: str, handover: str) -> SafeString:
 def move_status(word: str, waits_for: str, needs_bytes_per_s: int | None = None) -> SafeString:
     """State of a move, and what keeps it from its end: the wait reason if none of its partitions makes progress, or the rate that it needs."""
     if waits_for:
-        return format_html("{} {}", state(word), _wait_mark(waits_for, "sub waits"))
+        return format_html("{} {}", state(word), _wait_mark(waits_for, "waits"))
     if needs_bytes_per_s is not None:
         return format_html('{} <span class="waits">{}</span>', state(word), state("will_not_finish"))
     return state(word)
 
 
-def _wait_mark(waits_for: str, classes: str) -> SafeString:
+def _wait_mark(waits_for: str, kind: str = "") -> SafeString:
     """The wait reason of a move: with the tone of a problem if an operator must act, else faint."""
     tone = wait_tone(waits_for)
     text = _("waits for {waits_for}").format(waits_for=wait_text(waits_for))
-    shown = f"{classes.replace('sub', '').strip()} st st-{tone}".strip() if tone else classes
-    return format_html('<span class="{}" title="{}">{}</span>', shown, text, text)
+    classes = f"{kind} st st-{tone}" if tone else f"sub {kind}"
+    return format_html('<span class="{}" title="{}">{}</span>', classes.strip(), text, text)
 
 
 def wait_tone(waits_for: str) -> str:

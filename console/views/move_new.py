@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import re
+from typing import cast
 
+from django import forms
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext as _
 
@@ -281,7 +283,7 @@ def _render_review(
         caps["handover"] = form.cleaned_data["handover"]
     form = form or MoveForm(initial={"scope": json.dumps(to_json(scope))})
     if preview.tail.problems:
-        form.fields["mode"].choices = [("copy", MOVE_MODES["copy", ""][0])]  # type: ignore[attr-defined]
+        cast(forms.ChoiceField, form.fields["mode"]).choices = [("copy", MOVE_MODES["copy", ""][0])]
         form.fields["mode"].help_text = _("The other modes are not available. See the reasons above.")
     if preview.problems:
         # The focus would scroll past the note with the problems.

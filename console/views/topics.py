@@ -38,7 +38,7 @@ STATES: dict[str, str] = {
     TopicSubset.MOVING: gettext_lazy("Reassigning"),
     TopicSubset.DRIFT: gettext_lazy("Config drift"),
 }
-COLUMNS = "State|Partitions|Replication factor|Under-replicated|Under min ISR|Offline|Records|Records/s in|Bytes/s in|Bytes/s out|Size|Cleanup policy"
+COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records/s in|Bytes/s in|Bytes/s out|Size|Cleanup policy"
 """The columns of the list that a user can hide, in order."""
 TOPIC_CHARTS = ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 DRIFT_SHOWN_MAX = 50

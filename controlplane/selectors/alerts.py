@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import Case, Count, Q, QuerySet, Value, When
+from django.db.models.expressions import Combinable
 from django.utils import timezone
 from django_filters import rest_framework as filters
 
@@ -71,7 +72,15 @@ SILENCE_ID = 0
 SILENCE_COLUMNS = {"ends_at": "ends_at", "kind": "kind", "starts_at": "starts_at", "actor": "actor"}
 COLUMNS = {"since": "since", "severity": "severity_rank", "kind": "kind", "ended_at": "ended_at"}
 BY_KIND = Case(*(When(kind=name, then=Value(place)) for place, name in enumerate(KINDS_IN_ORDER)), default=Value(0))
-BY_SEVERITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(KINDS_IN_ORDER))) + BY_KIND
+
+
+def _severity_rank(grave: Q) -> Combinable:
+    """The order of alerts: those of this condition first, then by kind."""
+    return Case(When(grave, then=Value(0)), default=Value(len(KINDS_IN_ORDER))) + BY_KIND
+
+
+AT_RISK = Q(severity=Severity.AT_RISK)
+BY_SEVERITY = _severity_rank(AT_RISK)
 """Sort key: by severity, then in the order of the table of kinds. So a partition without a leader is above a disk that fills up, whichever alert started
 first."""
 
@@ -118,9 +127,8 @@ def alert_page(
     raised: Collection[int] = (),
 ) -> Page[AlertRow]:
     """`raised`: ids of the alerts that are shown and sorted as at risk, because their incident is."""
-    grave = Q(severity=Severity.AT_RISK) | Q(pk__in=raised)
     return paginate(
-        rows.annotate(severity_rank=Case(When(grave, then=Value(0)), default=Value(len(KINDS_IN_ORDER))) + BY_KIND),
+        rows.annotate(severity_rank=_severity_rank(AT_RISK | Q(pk__in=raised))),
         lambda found: raise_severity(alert_shapes(found), raised),
         page=page,
         per_page=per_page,

@@ -50,7 +50,7 @@ def test_a_user_with_failed_attempts_waits_even_with_the_right_password(client: 
 
 
 def test_the_login_page_names_commands_only_where_they_help(client: Client, settings: Any) -> None:
-    """The page of a cluster in production told its users to run `make up`."""
+    """A cluster in production showed `make up` on its login page."""
     local = replace(
         settings.LOCAL_CLUSTER, defaults={**settings.LOCAL_CLUSTER.defaults, "console_url": "http://127.0.0.1:9080"}
     )

@@ -10,7 +10,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from console.card_labels import column_labels
 from console.views import topics as views
+from console.views.topics import COLUMNS
 from controlplane.models import Alert
 from tests.unit.controlplane.world import World
 
@@ -153,3 +155,9 @@ def test_partitions_are_added_from_their_table(seeded_cluster: dict[str, Any], o
     assert 'href="/topics/orders/alter/"' in page[page.index('id="list"') :] and "Add partitions" in page
     assert "Add partitions" not in operator.get("/topics/orders/?tab=configs").content.decode()
     assert "Add partitions" not in operator.get("/topics/__consumer_offsets/").content.decode()
+
+
+def test_the_columns_that_a_user_can_hide_are_those_of_the_table(two_topics: World, operator: Client) -> None:
+    """The classes that hide columns count them. A column that is no longer in the table shifted the others."""
+    head = re.findall(r"<thead>(.*?)</thead>", operator.get("/topics/").content.decode(), re.DOTALL)[0]
+    assert column_labels(head)[1:] == ["Topic", *COLUMNS.split("|")]
