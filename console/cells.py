@@ -20,6 +20,7 @@ from console import cluster_cells, driver_cells, message_cells, move_cells, reco
 from console import fragments as f
 from console.texts import gettext_lazy
 from console.vocabulary import translated
+from controlplane.domain import wait_reason
 from controlplane.domain.topic_states import TopicRowState
 from controlplane.monitoring import live_events
 from controlplane.monitoring import live_shapes as shapes
@@ -341,7 +342,7 @@ def _moves(data: shapes.MovesUpdate, subjects: Set[str], out: PageUpdate) -> Non
             out.refresh.add(subject)
             out.marks[f"move-state:{shape['id']}", ""] = (
                 shape["state"],
-                shape["waits_for"],
+                wait_reason.from_json(shape["waits_for"]),
                 shape["parts_rejected"],
                 tuple(shape["can"]),
             )
@@ -355,19 +356,18 @@ def _moves(data: shapes.MovesUpdate, subjects: Set[str], out: PageUpdate) -> Non
 
 def move(shape: shapes.MoveShape) -> dict[str, str]:
     done, total = shape["bytes_done"], shape["bytes_total"]
+    waits_for = wait_reason.from_json(shape["waits_for"])
     return {
         "state": f.state(shape["state"]),
-        "move_status": move_cells.move_status(shape["state"], shape["waits_for"], shape["needs_bytes_per_s"]),
+        "move_status": move_cells.move_status(shape["state"], waits_for, shape["needs_bytes_per_s"]),
         "parts": f.of_total(f"{shape['parts_ended']:,}", f"{shape['parts']:,}"),
         "percent": move_cells.move_percent(shape["percent"]),
         "bar": move_cells.move_bar(shape["state"], shape["percent"]),
         "bytes": f.of_total(f.size(done), f.size(total)),
         "speed": f.speed(shape["bytes_per_s"]),
         "rejected": f.count(shape["parts_rejected"], "red"),
-        "eta": move_cells.ends(shape["state"], shape["waits_for"], shape["eta_s"], shape["needs_bytes_per_s"]),
-        "ends": move_cells.ends(
-            shape["state"], shape["waits_for"], shape["eta_s"], shape["needs_bytes_per_s"], in_words=True
-        ),
+        "eta": move_cells.ends(shape["state"], waits_for, shape["eta_s"], shape["needs_bytes_per_s"]),
+        "ends": move_cells.ends(shape["state"], waits_for, shape["eta_s"], shape["needs_bytes_per_s"], in_words=True),
         "throttle": f.throttle(shape["throttle_bytes_per_s"]),
         "p99": f.number(shape["producers_p99_ms"], NO_PRODUCE_LATENCY),
         "note": format_html("{}", translated(with_phrase(shape["note"], shape["note_phrase"]))),

@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 from console.fragments import bar, state, unknown
 from console.states import TONES
 from console.texts import gettext_lazy
-from console.vocabulary import wait_text
+from console.wait_texts import wait_text, wait_tone
 from controlplane.domain.text import duration_text, size_text
+from controlplane.domain.wait_reason import Wait
 from controlplane.selectors.move_loads import BlockedParts
-from controlplane.selectors.moves import WAIT_CAUSES, WAIT_SEPARATOR
 
 MOVE_MODES: dict[tuple[str, str], tuple[str, str]] = {
     ("copy", ""): (gettext_lazy("Copy all data"), gettext_lazy("All records are copied to the new replicas.")),
@@ -58,7 +58,11 @@ NO_END = {
 
 
 def ends(
-    word: str, waits_for: str, bounds: Sequence[float] | None, needs_bytes_per_s: int | None, in_words: bool = False
+    word: str,
+    waits_for: Sequence[Wait],
+    bounds: Sequence[float] | None,
+    needs_bytes_per_s: int | None,
+    in_words: bool = False,
 ) -> SafeString:
     """ETA of a move, or the reason for having none. `in_words`: show the wait reason instead of a dash."""
     if waits_for and in_words:
@@ -74,7 +78,7 @@ def move_mode(mode: str, handover: str) -> SafeString:
     return format_html('<span title="{}">{}</span>', explanation, label)
 
 
-def move_status(word: str, waits_for: str, needs_bytes_per_s: int | None = None) -> SafeString:
+def move_status(word: str, waits_for: Sequence[Wait], needs_bytes_per_s: int | None = None) -> SafeString:
     """State of a move, and what keeps it from its end: the wait reason if none of its partitions makes progress, or the rate that it needs."""
     if waits_for:
         return format_html("{} {}", state(word), _wait_mark(waits_for, "waits"))
@@ -83,19 +87,12 @@ def move_status(word: str, waits_for: str, needs_bytes_per_s: int | None = None)
     return state(word)
 
 
-def _wait_mark(waits_for: str, kind: str = "") -> SafeString:
+def _wait_mark(waits_for: Sequence[Wait], kind: str = "") -> SafeString:
     """The wait reason of a move: with the tone of a problem if an operator must act, else faint."""
     tone = wait_tone(waits_for)
     text = _("waits for {waits_for}").format(waits_for=wait_text(waits_for))
     classes = f"{kind} st st-{tone}" if tone else f"sub {kind}"
     return format_html('<span class="{}" title="{}">{}</span>', classes.strip(), text, text)
-
-
-def wait_tone(waits_for: str) -> str:
-    """Tone of a wait reason: red or amber if an operator must act, "" if the move continues automatically. `waits_for`: as stored."""
-    stored = {reason.partition(" (")[0] for reason in waits_for.split(WAIT_SEPARATOR)}
-    tones = {TONES.get(cause, "amber") for cause, reason in WAIT_CAUSES.items() if reason in stored}
-    return "red" if "red" in tones else "amber" if tones else ""
 
 
 NOT_BLUE = {"failed": "red", "cancelled": "grey"}

@@ -35,6 +35,7 @@ from controlplane.domain import (
     planner_phrases,
     restart_phrases,
     schema_encoding,
+    wait_reason,
 )
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_thresholds import ThresholdName
@@ -56,7 +57,6 @@ from controlplane.selectors import connect as connect_selectors
 from controlplane.selectors import top
 from controlplane.selectors.brokers import REJECTION_REASONS
 from controlplane.selectors.messages import PROBLEM_TEXTS
-from controlplane.selectors.moves import WAIT_REASONS, WAIT_SEPARATOR
 from controlplane.selectors.topics import CONFIG_DOCS
 from controlplane.services import alert_thresholds as alert_thresholds_service
 from controlplane.services import (
@@ -272,7 +272,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((word_text(word.partition(".")[2] or word), "") for word in TONES if word not in STATE_LABELS)
     yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
     yield from ((word_text(kind), "") for kind in (*WORDS, *OBJECTS))
-    yield from ((reason, "") for reason in WAIT_REASONS)
+    yield from ((text, "") for text in wait_reason.TEXTS.values())
     yield from ((doc, "") for doc in (*CONFIG_DOCS, *group_config.DOCS))
     yield from ((label, "") for label, _ in delayed_messages.SPANS)
     yield from ((label, "") for label in (delayed_messages.OVERDUE, delayed_messages.LATER, "Stop", "Resume"))
@@ -377,20 +377,6 @@ def operation_text(code: str) -> str:
 def operations_with(query: str) -> list[AuditOperation]:
     """The operations whose labels in the language of the request contain the text."""
     return [o for o, label in audit_operation.LABELS.items() if query.lower() in translated(label).lower()]
-
-
-def wait_text(waits_for: str) -> str:
-    """Return the reasons why a move waits in the language of the request. `waits_for`: as stored, each reason with its number of partitions."""
-    return gettext(WAIT_SEPARATOR).join(map(_waiting, waits_for.split(WAIT_SEPARATOR)))
-
-
-def _waiting(stored: str) -> str:
-    reason, bracket, rest = stored.partition(" (")
-    count = rest.removesuffix(")").replace(",", "")
-    if not count.isdecimal():
-        return translated(reason) + bracket + rest
-    text = ngettext("{reason} ({count} partition)", "{reason} ({count} partitions)", int(count))
-    return text.format(reason=translated(reason), count=f"{int(count):,}")
 
 
 def alert_text(kind: str, subject: str, text: str, parts: AlertParts | None = None) -> str:

@@ -18,7 +18,7 @@ MOVE: Final[MoveShape] = {
     "percent": 50.0,
     "eta_s": None,
     "needs_bytes_per_s": None,
-    "waits_for": "",
+    "waits_for": [],
     "throttle_bytes_per_s": None,
     "producers_p99_ms": None,
     "note": "",

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from controlplane.domain import move_phrases as texts
-from controlplane.domain import progress, tail_move, wait_reason
+from controlplane.domain import move_wait, progress, tail_move
 from controlplane.domain.move_part import advance, was_compared
 from controlplane.domain.move_states import (
     COPYING,
@@ -37,6 +37,7 @@ from controlplane.domain.move_types import (
     Steps,
     difference,
 )
+from controlplane.domain.wait_reason import Wait, WaitReason
 from weir_common.phrases import counted, sentence
 
 COPIED_AHEAD = 4
@@ -66,9 +67,9 @@ def next_steps(move: MoveSnapshot, now: float) -> Steps:
             (None if waiting == move.state else waiting),
             sentence(texts.THROTTLE_LEFT, throttles=move.throttle_left),
         )
-        return Steps(tuple(steps), state, note, needs, wait_reason.THROTTLE_GONE)
-    standing = "" if move.state == MoveState.PAUSED else wait_reason.waits_for(seen.values(), move.omitted)
-    return Steps(tuple(steps), state, note, needs, standing)
+        return Steps(tuple(steps), state, note, needs, (Wait(WaitReason.THROTTLE_REMOVAL, 0),))
+    waits = () if move.state == MoveState.PAUSED else move_wait.waits_for(seen.values(), move.omitted)
+    return Steps(tuple(steps), state, note, needs, waits)
 
 
 def _orders(move: MoveSnapshot, states: dict[int, PartState]) -> list[PartStep]:

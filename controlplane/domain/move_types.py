@@ -10,6 +10,7 @@ from controlplane.domain import move_phrases as texts
 from controlplane.domain import progress
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_states import MoveMode, MoveState, PartState
+from controlplane.domain.wait_reason import Wait
 from weir_common.phrases import sentence
 
 ORDER_UNAPPLIED_SECONDS = 10.0
@@ -174,13 +175,13 @@ class PartStep:
 @dataclass(frozen=True, slots=True)
 class Steps:
     """Changes of parts, then the state of the move (None = unchanged). `needs`: bytes/s per broker that the move needs to finish; None = it is
-    expected to finish. `waits_for`: a phrase when no part makes progress (`wait_reason`), else ""."""
+    expected to finish. `waits_for`: the reasons, if no part makes progress (`move_wait`)."""
 
     parts: tuple[PartStep, ...]
     state: MoveState | None
     note: str | None = None
     needs: int | None = None
-    waits_for: str = ""
+    waits_for: tuple[Wait, ...] = ()
 
 
 def with_old_replicas(replicas_from: Sequence[int], replicas_to: Sequence[int]) -> tuple[int, ...]:

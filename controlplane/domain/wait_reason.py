@@ -1,66 +1,80 @@
-"""The reason why a whole move waits, as a phrase: pure.
+"""The reasons why a whole move waits: types, English texts, stored form.
 
-The phrase is set only when no partition of the move makes progress. It counts the waiting partitions, so that a list of moves need not read
-partitions.
+Each reason has the number of its partitions, so that a list of moves need not read partitions. Does not contain: which reason a move has (`move_wait`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypedDict
 
-from controlplane.domain import progress
-from controlplane.domain.move_states import ENDED, PartState
-from controlplane.domain.move_types import PartView
+from controlplane.domain.progress import StallCause
 
-RETENTION = "retention"
-ITS_TURN = "its turn"
-"""The brokers of the part are busy with other copies, or the move has reached its limit of parts in flight."""
-IN_SYNC = "new replicas to be in sync"
-THROTTLE_GONE = "removal of its throttle"
 
-CAUSES: Mapping[str, str] = {
-    progress.StallCause.NO_SPACE: "disk space on a target",
-    progress.StallCause.TARGET_DOWN: "a target that is down",
-    progress.StallCause.SOURCE_DOWN: "a leader",
-    progress.StallCause.THROTTLE: "a higher throttle",
-    progress.StallCause.FETCH_ERROR: "a target with fetch errors",
-    progress.StallCause.CONTROLLER: "a controller",
-    progress.StallCause.REJECTED: "an order that the controller rejects",
-    progress.StallCause.UNFIT: "a retention limit of its topic",
-    progress.StallCause.DEADLINE_PASSED: "deletion of old records: its deadline has passed",
+class WaitReason(StrEnum):
+    """`QUEUED`: the brokers of the partition are busy with other copies, or the move has reached its limit of partitions in flight. `RETENTION`: the old
+    replicas have records that retention deletes. `THROTTLE_REMOVAL`: all partitions have ended, and a throttle of the move is still set."""
+
+    NO_SPACE = StallCause.NO_SPACE
+    TARGET_DOWN = StallCause.TARGET_DOWN
+    SOURCE_DOWN = StallCause.SOURCE_DOWN
+    THROTTLE = StallCause.THROTTLE
+    FETCH_ERROR = StallCause.FETCH_ERROR
+    CONTROLLER = StallCause.CONTROLLER
+    REJECTED = StallCause.REJECTED
+    UNFIT = StallCause.UNFIT
+    DEADLINE_PASSED = StallCause.DEADLINE_PASSED
+    RETENTION = "retention"
+    QUEUED = "queued"
+    IN_SYNC = "in_sync"
+    THROTTLE_REMOVAL = "throttle_removal"
+
+
+STALLS = frozenset(StallCause) - {StallCause.WILL_NOT_FINISH}
+"""The causes that stop a copy. A copy that will not finish continues."""
+
+NEEDS_OPERATOR = frozenset(WaitReason(cause) for cause in STALLS)
+"""The reasons that need an operator, or a broker that returns. The others end automatically."""
+
+TEXTS: Mapping[WaitReason, str] = {
+    WaitReason.NO_SPACE: "disk space on a target",
+    WaitReason.TARGET_DOWN: "a target that is down",
+    WaitReason.SOURCE_DOWN: "a leader",
+    WaitReason.THROTTLE: "a higher throttle",
+    WaitReason.FETCH_ERROR: "a target with fetch errors",
+    WaitReason.CONTROLLER: "a controller",
+    WaitReason.REJECTED: "an order that the controller rejects",
+    WaitReason.UNFIT: "a retention limit of its topic",
+    WaitReason.DEADLINE_PASSED: "deletion of old records: its deadline has passed",
+    WaitReason.RETENTION: "retention",
+    WaitReason.QUEUED: "its turn",
+    WaitReason.IN_SYNC: "new replicas to be in sync",
+    WaitReason.THROTTLE_REMOVAL: "removal of its throttle",
 }
-"""The causes of `progress.StallCause` that stop a copy. `WILL_NOT_FINISH` is not one of them: such a copy continues."""
-
-REASONS = (*CAUSES.values(), RETENTION, ITS_TURN, IN_SYNC, THROTTLE_GONE)
-SEPARATOR = ", "
+"""English texts, to be read after "waits for"."""
 
 
-def waits_for(parts: Iterable[PartView], omitted: Mapping[PartState, int]) -> str:
-    """`retention (12), a target that is down (3)`: the most frequent reason first, queued parts last; "" if a part makes progress or all have
-    ended. `omitted`: number of parts by state that are not in `parts`."""
-    counts: Counter[str] = Counter()
-    for part in parts:
-        if part.state in ENDED:
-            continue
-        what = _part(part)
-        if not what:
-            return ""
-        counts[what] += 1
-    if waiting := omitted.get(PartState.WAITING, 0):
-        counts[ITS_TURN] += waiting
-    ordered = sorted(counts.items(), key=lambda c: (c[0] == ITS_TURN, -c[1], c[0]))
-    return SEPARATOR.join(f"{what} ({n:,})" for what, n in ordered)
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A reason and the number of partitions that have it. The removal of a throttle has 0: it belongs to the whole move."""
+
+    reason: WaitReason
+    partitions: int
 
 
-def _part(part: PartView) -> str:
-    """The reason of one part; empty if it makes progress."""
-    if part.state == PartState.WAITING:
-        return ITS_TURN
-    if part.cause in CAUSES:
-        return CAUSES[part.cause]
-    if part.state == PartState.READY:
-        return RETENTION
-    if part.state == PartState.VERIFYING:
-        return IN_SYNC
-    return ""
+class WaitShape(TypedDict):
+    """A `Wait` as JSON."""
+
+    reason: str
+    partitions: int
+
+
+def to_json(waits: Iterable[Wait]) -> list[WaitShape]:
+    return [{"reason": wait.reason.value, "partitions": wait.partitions} for wait in waits]
+
+
+def from_json(shapes: Iterable[WaitShape]) -> tuple[Wait, ...]:
+    """Raises ValueError for an unknown reason."""
+    return tuple(Wait(WaitReason(shape["reason"]), shape["partitions"]) for shape in shapes)

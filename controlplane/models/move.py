@@ -12,6 +12,7 @@ from django.db import models
 from controlplane.db import codec
 from controlplane.db.typed_json import TypedJSONField
 from controlplane.domain import scope as scopes
+from controlplane.domain import wait_reason
 from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_states import (
@@ -27,6 +28,7 @@ from controlplane.domain.move_types import PlacementBefore
 from controlplane.domain.progress import MoveTotals, Samples, StallCause, from_json, to_json
 from controlplane.domain.scope import Scope
 from controlplane.domain.throttle import Adaptive, ProducerLatency, ThrottlesBefore
+from controlplane.domain.wait_reason import Wait
 from controlplane.domain.window import Window
 from controlplane.models.choices import choices
 from controlplane.models.phrase_field import phrase_field
@@ -61,7 +63,7 @@ class Move(models.Model):
     waits until none is left. `throttles_before`: the throttles in force at its start (by topic and broker).
 
     `samples`: progress.Sample rows of the whole move. Rate, ETA and `needs_bytes_per_s` (set: it cannot finish below this rate) derive from them.
-    `waits_for`: what the move waits for, as a phrase, if none of its partitions progresses (`controlplane.domain.wait_reason`).
+    `waits_for`: what the move waits for, if none of its partitions progresses (`controlplane.domain.move_wait`).
     `overrides`: safety rules (sentences) that the move overrides. It starts only after a second user has approved it.
     `window` (see `controlplane.domain.window`): copies start only within it; None = always. `resumes_at`: its next opening, while the move waits
     for it (approved, or paused by the window and not by a user).
@@ -98,7 +100,9 @@ class Move(models.Model):
     needs_bytes_per_s = models.PositiveBigIntegerField(
         null=True, help_text="Bytes per second and broker below which the move cannot finish; null: it can."
     )
-    waits_for = models.TextField(default="")
+    waits_for: models.Field[tuple[Wait, ...], tuple[Wait, ...]] = TypedJSONField(
+        load=wait_reason.from_json, dump=wait_reason.to_json, default=tuple
+    )
     sums: models.Field[MoveTotals | None, MoveTotals | None] = TypedJSONField(MoveTotals, null=True)
     step = models.PositiveIntegerField(default=0, help_text="Number of steps of the worker.")
     version = models.PositiveIntegerField(default=0, help_text="Number of writes, for compare-and-set.")

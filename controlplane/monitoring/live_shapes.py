@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from controlplane.domain.wait_reason import WaitShape
 from weir_common.json_values import JsonObject
 
 
@@ -214,7 +215,7 @@ class MoveShape(TypedDict):
     percent: float | None
     eta_s: tuple[float, float] | None
     needs_bytes_per_s: int | None
-    waits_for: str
+    waits_for: list[WaitShape]
     throttle_bytes_per_s: int | None
     producers_p99_ms: float | None
     note: str

@@ -16,6 +16,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
 from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
+from controlplane.domain import wait_reason
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.message_metrics import MessageMetrics, values
@@ -54,7 +55,7 @@ def move_shape(row: MoveRow) -> live_shapes.MoveShape:
         "percent": row.percent,
         "eta_s": row.eta_s,
         "needs_bytes_per_s": row.needs_bytes_per_s,
-        "waits_for": row.waits_for,
+        "waits_for": wait_reason.to_json(row.waits_for),
         "throttle_bytes_per_s": row.throttle_bytes_per_s,
         "producers_p99_ms": row.producers_p99_ms,
         "note": row.note,

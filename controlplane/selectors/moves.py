@@ -11,7 +11,6 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.domain import page_phrases as texts
-from controlplane.domain import wait_reason
 from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_states import UNDER_WAY, MoveMode, MoveOrigin, MoveVerb
@@ -26,6 +25,7 @@ from controlplane.domain.scope import (
     Scope,
     TopicScope,
 )
+from controlplane.domain.wait_reason import Wait
 from controlplane.models import Move, MovePartition, MoveTransition
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.selectors.common import RowFilter, StateFilter, TimeFilter, in_states
@@ -51,7 +51,7 @@ class MoveRow:
     second person has to approve, because the move violates `overrides` (safety rules). `percent` is by bytes, each partition counting for at least
     1 MB; for a cancelled or failed move, the part that is at its target; null for a move that was rolled back. `parts_ended`: for a
     finished move, the partitions at their target. `eta_s`: (soonest, latest) in seconds.
-    `needs_bytes_per_s` set: the move will not finish with a lower rate per broker. `waits_for`: a phrase, where the whole move is blocked.
+    `needs_bytes_per_s` set: the move will not finish with a lower rate per broker. `waits_for`: why the whole move is blocked; empty if a partition makes progress.
     `origin`: operator, or client of a broker. `adaptive`: bounds in bytes/s of its adaptive throttle, and the producers' p99 and its baseline in ms
     as last reported. `producers_p99_ms`: p99 latency of produce requests at the slowest of the brokers that the move loads, as last reported; None
     = no produce requests. `deadline`: in mode tail the move waits for retention until then, and then requests the deletion of old records from an operator.
@@ -75,7 +75,7 @@ class MoveRow:
     bytes_per_s: float | None
     eta_s: tuple[float, float] | None
     needs_bytes_per_s: int | None
-    waits_for: str
+    waits_for: list[Wait]
     throttle_bytes_per_s: int | None
     parts_in_flight_max: int
     parts_per_broker_max: int
@@ -190,10 +190,6 @@ NOT_IN_A_ROW = ("samples", "throttles_before")
 """Columns that no row of the list shows and that may be long: hundreds of samples, the throttles of thousands of topics."""
 ROLLED_BACK_PARTS = Q(state__in=(PartState.DONE, *UNDER_WAY)) | Q(state=PartState.REJECTED, active=True)
 """The partitions that a roll back changes. A rejected one that is still active has its old and its new replicas: their comparison found a difference."""
-WAIT_REASONS, WAIT_SEPARATOR = wait_reason.REASONS, wait_reason.SEPARATOR
-"""Reasons in `waits_for` of a move, and what is between them."""
-WAIT_CAUSES = wait_reason.CAUSES
-"""Those of them that need an operator, by the cause of the partition."""
 
 
 UNFINISHED, FINISHED = "unfinished", "finished"
@@ -413,7 +409,7 @@ def _row(move: Move, totals: MoveTotals) -> MoveRow:
         bytes_per_s=move.bytes_per_s,
         eta_s=eta,
         needs_bytes_per_s=move.needs_bytes_per_s,
-        waits_for=move.waits_for,
+        waits_for=list(move.waits_for),
         throttle_bytes_per_s=move.throttle_bytes_per_s,
         parts_in_flight_max=move.parts_in_flight_max,
         parts_per_broker_max=move.parts_per_broker_max,

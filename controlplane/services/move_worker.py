@@ -67,7 +67,7 @@ def advance_move(move_id: int) -> str | None:
             changes |= {
                 "finished_at": timezone.now(),
                 "needs_bytes_per_s": None,
-                "waits_for": "",
+                "waits_for": (),
                 "bytes_per_s": None,
                 "ends_in_s_min": None,
                 "ends_in_s_max": None,

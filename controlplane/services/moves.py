@@ -345,7 +345,7 @@ def _set_state(
         "needs_bytes_per_s": None,
         "resumes_at": None,
     }
-    values |= {"waits_for": "", "sums": None}
+    values |= {"waits_for": (), "sums": None}
     if to in (MoveState.CANCELLING, MoveState.ROLLING_BACK):
         values |= {"samples": (), "bytes_per_s": None, "ends_in_s_min": None, "ends_in_s_max": None}
     if started:

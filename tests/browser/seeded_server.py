@@ -198,6 +198,7 @@ def moves_in_every_state() -> None:
     from controlplane.domain import move_phrases
     from controlplane.domain.progress import Sample
     from controlplane.domain.throttle import ProducerLatency
+    from controlplane.domain.wait_reason import Wait, WaitReason
     from controlplane.models import Broker, Move, MovePartition, ObservedPartition
     from controlplane.services import move_planning
     from weir_common.phrases import counted, phrase_to_json, sentence
@@ -242,6 +243,7 @@ def moves_in_every_state() -> None:
             comment="rack 7 is rewired",
         )
         over = state in ("cancelled", "rolled_back", "failed")
+        reasons = {"target_down": ["target_down"]}.get(cause, ["retention"] if mode == "tail" else [])
         now = time.time() - (3600 if over else 0)
         size = row.size_bytes or 0
         samples = tuple(Sample(now - 90 + 3 * n, size - n * 4_000_000, n * 4_000_000) for n in range(30))
@@ -255,9 +257,7 @@ def moves_in_every_state() -> None:
             throttle_bytes_per_s=2_000_000,
             bytes_per_s=None if over else 1_330_000.0,
             needs_bytes_per_s=11_400_000 if cause == "will_not_finish" else None,
-            waits_for={"target_down": "a target that is down (1)"}.get(
-                cause, "retention (1)" if mode == "tail" else ""
-            ),
+            waits_for=tuple(Wait(WaitReason(reason), 1) for reason in reasons),
             started_at=datetime.fromtimestamp(now - 90, UTC),
             finished_at=datetime.fromtimestamp(now, UTC) if over else None,
             note=result,

@@ -18,9 +18,10 @@ from playwright.sync_api import Page
 import controlplane
 from console.fragments import state_label
 from console.states import LAG_STATUSES, SHARE_LAG_STATUSES
-from console.vocabulary import operation_text, wait_text
+from console.vocabulary import operation_text
+from console.wait_texts import wait_text
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.wait_reason import REASONS, SEPARATOR
+from controlplane.domain.wait_reason import Wait, WaitReason
 
 NAME = "deployment-pipeline.production.example.com"
 """The name of a user, client or principal."""
@@ -99,5 +100,5 @@ FILL = r"""([kinds, name, reasons, operations]) => {
 def hidden_by_widest_values(page: Page, language: str) -> list[int]:
     """Pixels that each table is wider than its frame with the widest values. One script does both, so that no live update comes between them."""
     with translation.override(language):
-        reasons = wait_text(SEPARATOR.join(f"{reason} (1,000)" for reason in REASONS))
+        reasons = wait_text([Wait(reason, 1_000) for reason in WaitReason])
     return list(page.evaluate(FILL, [state_labels(language), NAME, reasons, operation_labels(language)]))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from console import move_cells
+from controlplane.domain.wait_reason import Wait, WaitReason
 from controlplane.selectors.move_loads import BlockedParts
-from controlplane.selectors.moves import WAIT_CAUSES
 
 
 def test_a_move_that_cannot_finish_shows_the_rate_that_it_needs() -> None:
     assert "needs 2.0 MB/s" in move_cells.eta((1, 2), 2_000_000)
     assert move_cells.eta((60.0, 120.0)).count("–") == 1
-    assert "The move is paused." in move_cells.ends("paused", "", None, None)
-    assert "waits for a controller" in move_cells.ends("running", "a controller", None, None, in_words=True)
+    assert "The move is paused." in move_cells.ends("paused", (), None, None)
+    assert "waits for a controller" in move_cells.ends(
+        "running", [Wait(WaitReason.CONTROLLER, 1)], None, None, in_words=True
+    )
 
 
 def test_a_bar_after_a_roll_back_is_empty() -> None:
@@ -21,33 +21,9 @@ def test_a_bar_after_a_roll_back_is_empty() -> None:
     assert "bar-red" in move_cells.move_bar("failed", 40.0) and "bar-blue" in move_cells.move_bar("running", 40.0)
 
 
-@pytest.mark.parametrize(
-    ("waits_for", "tone"),
-    [
-        ("its turn (4)", ""),
-        ("retention (2), its turn (4)", ""),
-        ("a higher throttle (1)", "amber"),
-        ("a higher throttle (3), a target that is down (1), its turn (9)", "red"),
-        ("a leader (1,204)", "red"),
-    ],
-)
-def test_a_wait_that_needs_an_operator_has_a_tone(waits_for: str, tone: str) -> None:
-    assert move_cells.wait_tone(waits_for) == tone
-    for shown in (
-        move_cells.move_status("running", waits_for),
-        move_cells.ends("running", waits_for, None, None, in_words=True),
-    ):
-        assert "waits for" in shown
-        assert [t for t in ("amber", "red") if f"st-{t}" in shown] == ([tone] if tone else [])
-
-
-def test_every_cause_of_a_wait_has_a_tone() -> None:
-    assert all(move_cells.wait_tone(f"{reason} (2)") for reason in WAIT_CAUSES.values())
-
-
 def test_the_status_of_a_move_that_will_not_finish_says_so() -> None:
-    assert "will not finish" in move_cells.move_status("running", "", 2_000_000)
-    assert "will not finish" not in move_cells.move_status("running", "", None)
+    assert "will not finish" in move_cells.move_status("running", (), 2_000_000)
+    assert "will not finish" not in move_cells.move_status("running", (), None)
 
 
 def test_the_note_about_blocked_partitions_has_the_tone_of_the_worst_cause() -> None:

@@ -11,7 +11,7 @@ from django.utils import translation
 from brokerd.config.groups import GROUP_CONFIGS
 from brokerd.config.share_groups import SHARE_CONFIGS
 from console import vocabulary
-from controlplane.domain import alert_thresholds, group_config, wait_reason
+from controlplane.domain import alert_thresholds, group_config
 from controlplane.domain import window as windows
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_thresholds import ThresholdName
@@ -44,18 +44,6 @@ def test_an_alert_is_translated_by_its_kind() -> None:
             "启动"
         )
         assert vocabulary.alert_do("partitions_under_min_isr", do) == do, "without the phrase, its values are unknown"
-
-
-def test_each_reason_of_a_waiting_move_is_translated_with_its_count() -> None:
-    reasons = "retention (1,200), a target that is down (3)"
-    assert (
-        vocabulary.wait_text(reasons) == "retention (1,200 partitions), a target that is down (3 partitions)"
-        and vocabulary.wait_text("") == ""
-        and vocabulary.wait_text(wait_reason.THROTTLE_GONE) == wait_reason.THROTTLE_GONE
-    )
-    with translation.override("zh-hans"):
-        assert vocabulary.wait_text(reasons) == "保留期（1,200 个分区）、目标 Broker 恢复（3 个分区）"
-        assert vocabulary.wait_text(wait_reason.THROTTLE_GONE) == "限速的移除"
 
 
 def test_sentences_with_values_are_translated_as_a_whole() -> None:

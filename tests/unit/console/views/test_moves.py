@@ -11,6 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from controlplane.domain.wait_reason import Wait, WaitReason
 from controlplane.models import Alert, Move, MovePartition
 from controlplane.monitoring import live_selectors
 from controlplane.monitoring.hub import UpdateBuffer, hub
@@ -48,7 +49,7 @@ def test_the_page_of_a_paused_move_says_that_active_reassignments_continue(
 
 
 def test_a_move_without_an_eta_shows_the_reason(seeded_cluster: dict[str, Any], operator: Client) -> None:
-    Move.objects.filter(pk=seeded_cluster["move"]).update(waits_for="retention (1)")
+    Move.objects.filter(pk=seeded_cluster["move"]).update(waits_for=(Wait(WaitReason.RETENTION, 1),))
     text = operator.get("/moves/").content.decode()
     assert '">waits for retention (1 partition)</span>' in text
     assert (

@@ -27,6 +27,7 @@ from controlplane.controller.events import (
 )
 from controlplane.controller.pending_requests import PendingRequests
 from controlplane.controller.reconcile_pass import ReconcilePass
+from controlplane.domain.wait_reason import Wait, WaitReason
 from controlplane.models import Change, Cluster, MovePartition, ReplicaRecovery, Topic
 from controlplane.selectors import moves as selectors
 from controlplane.selectors import recoveries
@@ -260,7 +261,7 @@ def test_a_rejected_order_has_its_reason_in_its_row_until_it_is_applied(world: W
     part, row = move.parts.get(), selectors.move_list().rows[0]
     assert (part.state, part.cause) == ("bootstrapping", "refused")
     assert "tail moves need 5 (manage.py upgrade_metadata)" in part.note
-    assert row.waits_for == "an order that the controller rejects (1)"
+    assert row.waits_for == [Wait(WaitReason.REJECTED, 1)]
     moves.pause_move(move.pk, actor="alice")
     moves.resume_move(move.pk, actor="alice")
     move_worker.advance_move(move.pk)
