@@ -35,7 +35,7 @@ from brokerd.replication.purgatory import Purgatory
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_hooks import ReplicaHooks
 from brokerd.replication.replica_opening import ReplicaOpening
-from brokerd.replication.truncations import Truncations
+from brokerd.replication.stored_truncations import StoredTruncations
 from brokerd.replication.voting import Voting
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.jobs import Runner
@@ -78,7 +78,7 @@ class ReplicaManager:
         """Replicas whose log start offset a client has raised. Log maintenance flushes it at the end of the iteration."""
         self._outbox = outbox
         self.damage_reports = DamageReports(outbox)
-        self.truncations = Truncations()
+        self.truncations = StoredTruncations(log_dirs)
         self._missing_replicas = MissingReplicas(broker_id, log_dirs, outbox)
         self._loaded = False
         self.pending_openings = PendingOpenings()

@@ -1,8 +1,7 @@
 """Records that replicas of this broker deleted from the end of their logs, because the leader did not have them.
 
 Invariants: only truncations that removed records are kept, the newest of two groups: an ordinary change of the leader, which often removes records that were not
-acknowledged, does not displace a loss of acknowledged records. They are kept in memory: the control plane stores what it has read. Does not contain: the
-truncation (`follower_log`).
+acknowledged, does not displace a loss of acknowledged records. Does not contain: the truncation (`follower_log`), the files (`stored_truncations`).
 """
 
 from __future__ import annotations
@@ -39,11 +38,13 @@ class Truncations:
         self._below_high_watermark: deque[Truncation] = deque(maxlen=BELOW_HIGH_WATERMARK_MAX)
         self._others: deque[Truncation] = deque(maxlen=OTHERS_MAX)
 
-    def add(self, truncation: Truncation) -> None:
+    def add(self, truncation: Truncation) -> bool:
+        """Return whether it is kept."""
         if truncation.first_offset >= truncation.end_offset:
-            return
+            return False
         is_loss = truncation.first_offset < truncation.high_watermark
         (self._below_high_watermark if is_loss else self._others).append(truncation)
+        return True
 
     def __iter__(self) -> Iterator[Truncation]:
         return chain(self._below_high_watermark, self._others)

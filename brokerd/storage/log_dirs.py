@@ -334,6 +334,11 @@ class LogDirs:
         if error is not None and d.checkpointed:
             log.warning("high watermark checkpoint not written: path=%s error=%s", d.path, error)
         d.checkpointed = error is None
+        if error is not None:
+            self.on_write_error(d, error)
+
+    def on_write_error(self, d: LogDir, error: DiskFailed | DiskFull) -> None:
+        """Called when a file of the directory could not be written. A full disk is no I/O error."""
         if isinstance(error, DiskFailed) and d.failed is None:
             self.io_error()
             if error.of_device:

@@ -1,6 +1,6 @@
 """Truncations that brokers report, from their samples to rows.
 
-Invariants: a truncation is stored once, although a broker reports it until it restarts or drops it. The row stays afterwards. One of a topic that the image
+Invariants: a truncation is stored once, although a broker reports it until it drops it. The row stays afterwards. One of a topic that the image
 does not have is not stored: the topic was deleted, or the image is older than the truncation and a later one has it. Does not contain: which truncations a
 broker keeps (`brokerd.replication.truncations`).
 """

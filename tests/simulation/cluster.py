@@ -27,6 +27,7 @@ from brokerd.config.broker import RACK_AWARE, BrokerConfig
 from brokerd.membership.identity import BrokerIdentity, IdentityError
 from brokerd.net.thread_times import ThreadTimes
 from brokerd.replication.partition import Role
+from brokerd.replication.truncations import Truncation
 from brokerd.runtime.broker import BrokerServer
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.probe_file import write_probe
@@ -232,6 +233,8 @@ class BrokerNode(Node):
         self.thread_times: Callable[[], ThreadTimes | None] = lambda: None
         self.waited_for_disk = ""
         """The calls for which the event loop waited while it served clients; must stay empty."""
+        self._truncations: tuple[SimDisk, frozenset[Truncation]] = (self.disk, frozenset())
+        """The disk that the last process left, and the truncations that it had reported."""
         self._start()
 
     def _start(self) -> None:
@@ -259,6 +262,7 @@ class BrokerNode(Node):
         self.loop.now = self.clock()
         self.disk.flushes = lambda what: None  # no client is served yet
         self.broker = BrokerServer(config, connect, outside, self.cluster.share_observer)
+        self._check_truncations()
         jobs, broker, life = outside.jobs, self.broker, self.life
 
         def flushes(what: str) -> None:
@@ -275,6 +279,16 @@ class BrokerNode(Node):
         self.disk.cold = lambda: self.cluster.disk_rng.random() < self.cluster.cold
         self.broker.replica_manager.pending_openings.per_iteration = 1  # a topic's partitions open in different turns
         self.post(self.world.between(*SESSIONS_LAST_US), self._lose_sessions)
+
+    def _check_truncations(self) -> None:
+        """A restarted broker reports what the last process had reported, if its disk kept all writes."""
+        from tests.simulation.checkers import Violation
+
+        disk, reported = self._truncations
+        if disk is self.disk and reported:
+            self.world.reached["truncation reported after a restart"] += 1
+            if lost := reported - set(self.broker.replica_manager.truncations):
+                raise Violation(f"{self.name} does not report its truncations after a restart: {sorted(lost)}")
 
     def _lose_sessions(self) -> None:
         """Drops all fetch sessions, as if others had evicted them."""
@@ -299,7 +313,10 @@ class BrokerNode(Node):
     def kill(self) -> None:
         if self.alive:
             self.crash()
+            stored = self.broker.replica_manager.truncations
+            reported = frozenset(stored) if stored.is_written and not self.disk.sick else frozenset()
             self.disk = self._disk_left()
+            self._truncations = self.disk, reported
 
     def _disk_left(self) -> SimDisk:
         if self.disk.sick:

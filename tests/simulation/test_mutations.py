@@ -40,6 +40,7 @@ from brokerd.replication.partition_events import PartitionStateChanged
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.replica_opening import ReplicaOpening
+from brokerd.replication.stored_truncations import StoredTruncations
 from brokerd.runtime.coordinator_ports import InternalLog
 from brokerd.storage import checkpoints, observer_bootstrap
 from brokerd.storage.cleaner import Cleaning
@@ -132,6 +133,10 @@ def a_loss_is_forgotten_at_the_next_start(patch: pytest.MonkeyPatch) -> None:
 
 def a_truncation_waits_for_the_disk_on_the_event_loop(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "forget_flushed", lambda self, offset: False)
+
+
+def a_restart_forgets_truncations(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StoredTruncations, "_load", lambda self, directory: [])
 
 
 def an_earlier_incarnation_counts_as_the_last_one(patch: pytest.MonkeyPatch) -> None:
@@ -422,6 +427,7 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
         (a_coordinator_answers_before_its_write_is_replicated, 46),
         (a_partition_is_assigned_while_another_member_owns_it, 9),
         (a_truncation_waits_for_the_disk_on_the_event_loop, 9),
+        (a_restart_forgets_truncations, 1),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

@@ -1,4 +1,4 @@
-"""What a move waits for, in words and with a tone."""
+"""Texts and tones of the reasons why a move waits."""
 
 from __future__ import annotations
 
