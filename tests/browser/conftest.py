@@ -1,4 +1,4 @@
-"""Headless Chromium, and the console on seeded rows. Screenshots are written to build/screenshots."""
+"""Headless Chromium, and the console on seeded rows. `make browser` writes screenshots to build/screenshots."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tests.unit.connect_server import WorkerState, running_worker
 expect.set_options(timeout=120_000)  # a busy machine is slow
 
 SHOTS = ROOT / "build" / "screenshots"
+SCREENSHOTS = "WEIR_TEST_SCREENSHOTS"
 ARGS = [
     "--no-sandbox",
     "--disable-dev-shm-usage",
@@ -89,6 +90,9 @@ class BrowserSession:
             self.page.goto(at)
 
     def shot(self, name: str, *, full: bool = False) -> None:
+        """Write a screenshot if `SCREENSHOTS` is set, as `make browser` does. Without it, each picture would cost a tenth of a test of a page."""
+        if SCREENSHOTS not in os.environ:
+            return
         SHOTS.mkdir(parents=True, exist_ok=True)
         # caret="hide" leaves style attributes on the fields; htmx copies them and the content security policy rejects them.
         self.page.screenshot(path=SHOTS / f"{name}.png", full_page=full, caret="initial")
