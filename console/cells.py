@@ -253,7 +253,7 @@ def _groups(data: shapes.GroupsUpdate, subjects: Set[str], out: PageUpdate) -> N
                 state=f.state(group["state"]),
                 members=f.number(group["member_count"]),
                 lag=f.number(group["lag_records"]),
-                lag_s=f.seconds(group["lag_ms_max"], group["lag_at_least"]),
+                lag_s=f.lag_time(group["lag_ms_max"], group["lag_at_least"]),
                 status=f.lag_status(group["status"]),
                 consumed=f.number(group["consumed_per_s"]),
                 produced=f.number(group["produced_per_s"]),
@@ -283,7 +283,7 @@ def _lag(data: shapes.LagUpdate, subjects: Set[str], out: PageUpdate) -> None:
                 committed=record_links.committed_offset(partition["topic"], partition["index"], partition["committed"]),
                 end=f.number(partition["end_offset"]),
                 lag=f.number(partition["lag_records"]),
-                lag_s=f.seconds(partition["lag_ms"], partition["lag_at_least"]),
+                lag_s=f.lag_time(partition["lag_ms"], partition["lag_at_least"]),
                 status=f.lag_status(partition["status"], partition["block"]),
                 retention=f.retention_in(partition["retention_in_s"]),
             )
@@ -307,7 +307,7 @@ def _share_groups(data: shapes.ShareGroupsUpdate, subjects: Set[str], out: PageU
                 state=f.state(group["state"]),
                 members=f.number(group["member_count"]),
                 lag=f.number(group["lag_records"]),
-                lag_s=f.seconds(group["lag_ms_max"], group["lag_at_least"]),
+                lag_s=f.lag_time(group["lag_ms_max"], group["lag_at_least"]),
                 status=f.share_lag_status(group["status"]),
                 unknown=f.count(group["partitions_unknown"], "amber"),
             )
@@ -318,7 +318,7 @@ def _share_groups(data: shapes.ShareGroupsUpdate, subjects: Set[str], out: PageU
                     subject,
                     start=f.number(partition["start_offset"]),
                     lag=f.number(partition["lag_records"]),
-                    lag_s=f.seconds(partition["lag_ms"], partition["lag_at_least"]),
+                    lag_s=f.lag_time(partition["lag_ms"], partition["lag_at_least"]),
                     status=f.share_lag_status(partition["status"], partition["block"]),
                 )
     out.gone |= {f"share-group:{name}" for name in data["gone"]} & subjects

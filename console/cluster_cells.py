@@ -10,12 +10,12 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from console import durations
 from console import fragments as f
 from console.states import TONES
 from console.texts import gettext_lazy
 from console.vocabulary import alert_title, phrase_text
 from controlplane.domain.cluster_health import HealthReason, reason_phrase
-from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.selectors.overview import OverviewShape, alert_parts
 
@@ -55,7 +55,7 @@ def cluster(data: OverviewShape) -> dict[str, str]:
         "bytes_out": f.rate(data["bytes_out_per_s"]),
         "replication_in": f.rate(data["replication_bytes_in_per_s"]),
         "lag_records": f.number(data["lag_records"]),
-        "lag_s": f.seconds(data["lag_ms_max"], data["lag_at_least"]),
+        "lag_s": f.lag_time(data["lag_ms_max"], data["lag_at_least"]),
         "brokers_alive": brokers_alive(data["brokers_alive"], data["brokers_total"]),
         "moves_working": f.count(data["moves_working"], "blue"),
         "changes_pending": f.count(data["changes_pending"], "blue"),
@@ -85,9 +85,7 @@ def cluster_size(size_bytes: int | None, answered: int, brokers: int, as_of_age_
     shown = f.size(size_bytes)
     if answered >= brokers or size_bytes is None:
         return shown
-    old = (
-        "" if as_of_age_s is None else _(", oldest {as_of_age_s} old").format(as_of_age_s=coarse_duration(as_of_age_s))
-    )
+    old = "" if as_of_age_s is None else _(", oldest {age} old").format(age=durations.coarse(as_of_age_s))
     return format_html(
         '{} <small class="t-amber below">{}{}</small>',
         shown,

@@ -11,9 +11,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
+from console import durations
 from console import fragments as f
 from console.texts import gettext_lazy
-from controlplane.domain.text import coarse_duration
 
 HEARTBEAT_LATE_S = 60.0
 """An active Spark driver has reported within this time, and its worker has read the report."""
@@ -33,7 +33,7 @@ def driver_state(word: str, at: datetime | None, active: bool) -> SafeString:
     late_s = silent_s(at, active)
     if late_s is None:
         return f.state(word)
-    text = gettext("{state}, no heartbeat for {age}").format(state=f.state_label(word), age=coarse_duration(late_s))
+    text = gettext("{state}, no heartbeat for {age}").format(state=f.state_label(word), age=durations.coarse(late_s))
     return format_html('<span class="st st-amber" title="{}">{}</span>', NO_HEARTBEAT, text)
 
 
@@ -44,5 +44,5 @@ def heartbeat(at: datetime | None, active: bool) -> SafeString:
     if late_s is None:
         return shown
     hint = gettext("No report of the driver was read since then. The values are of that time.")
-    ago = gettext("{age} ago").format(age=coarse_duration(late_s))
+    ago = gettext("{age} ago").format(age=durations.coarse(late_s))
     return format_html('{} <span class="t-amber" title="{}">{}</span>', shown, hint, ago)

@@ -16,10 +16,11 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext as _
 
+from console import durations
 from console.states import BLOCKS, LAG_STATUSES, OUTCOME_LABELS, SHARE_LAG_STATUSES, STATE_LABELS, TONES
 from console.texts import gettext_lazy
 from controlplane.domain.config_units import parse_value
-from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text
+from controlplane.domain.text import coarse_count, needed_count, size_text
 from controlplane.domain.topic_states import TopicHealth, TopicRowState
 
 UNKNOWN_REASON = gettext_lazy("Unknown: no broker has reported this value yet.")
@@ -104,14 +105,14 @@ AT_LEAST_REASON = gettext_lazy(
 )
 
 
-def seconds(ms: int | None, at_least: bool = False, reason: str = UNKNOWN_REASON) -> SafeString:
-    """Milliseconds as seconds, for columns with the unit in the header. `at_least`: a lower bound, `> 42`."""
+def lag_time(ms: int | None, at_least: bool = False, reason: str = UNKNOWN_REASON) -> SafeString:
+    """A lag in milliseconds as a duration. `at_least`: a lower bound, `> 42 s`."""
     if ms is None:
         return unknown(reason)
     if ms == 0 and not at_least:
         return ZERO
-    text = f"{ms / 1000:,.1f}" if ms < 100_000 else f"{ms / 1000:,.0f}"
-    return format_html('<span title="{}">&gt; {}</span>', AT_LEAST_REASON, text) if at_least else _plain(text)
+    shown = durations.lag_time(ms)
+    return format_html('<span title="{}">&gt; {}</span>', AT_LEAST_REASON, shown) if at_least else shown
 
 
 def lag_status(word: str, block: str = "") -> SafeString:
@@ -141,7 +142,7 @@ def retention_in(in_s: float | None, at_most: bool = False) -> SafeString:
     if in_s is None:
         return unknown(_("Not expected at the current rates."))
     tone = "red" if in_s <= 1800 else "amber"
-    return format_html('<b class="t-{}">{}{}</b>', tone, "< " if at_most else "", coarse_duration(in_s))
+    return format_html('<b class="t-{}">{}{}</b>', tone, "< " if at_most else "", durations.coarse(in_s))
 
 
 def group_pace(
@@ -163,7 +164,7 @@ def group_pace(
         )
     ]
     if gain > 0.02 * produced_per_s and gain > 0:
-        parts.append(_("caught up in {lag_records}").format(lag_records=duration_text(lag_records / gain)))
+        parts.append(_("caught up in {lag_records}").format(lag_records=durations.duration(lag_records / gain)))
     else:
         if -gain > 0.02 * produced_per_s:
             parts.append(_("lag grows by {value} records a minute").format(value=coarse_count(-gain * 60)))
@@ -185,7 +186,7 @@ def group_pace(
         '{} <b class="t-{}">{}</b>',
         pace,
         "red" if retention_in_s <= 1800 else "amber",
-        loss.format(limit=retention_limit, partition=retention_partition, time=coarse_duration(retention_in_s)),
+        loss.format(limit=retention_limit, partition=retention_partition, time=durations.coarse(retention_in_s)),
     )
 
 
@@ -201,7 +202,7 @@ def with_age(html: SafeString, age_s: float | None, reason: str) -> SafeString:
     """A value with its age. None: it is current."""
     if age_s is None:
         return html
-    age_text = _("{age} old").format(age=coarse_duration(age_s))
+    age_text = _("{age} old").format(age=durations.coarse(age_s))
     return format_html('{} <small class="t-amber" title="{}">{}</small>', html, reason, age_text)
 
 
@@ -216,7 +217,12 @@ NUMERIC = "num"
 
 
 def config_text(name: str, value: str) -> str:
-    """A config value for people: NO_LIMIT, a duration or a size; "" if the raw value is clear."""
+    """A config value for people, in the language of the request: NO_LIMIT, a duration or a size; "" if the raw value is clear."""
+    return durations.localized(_config_words(name, value))
+
+
+def _config_words(name: str, value: str) -> str:
+    """As `config_text`, with units that a form reads."""
     try:
         amount = int(value)
     except ValueError:
@@ -243,7 +249,7 @@ def exact_size(amount: int) -> str:
 
 def exact_text(name: str, value: str) -> str:
     """A config value as it can be typed: in words if the form reads exactly this value from them."""
-    words = config_text(name, value)
+    words = _config_words(name, value)
     try:
         return words if words and parse_value(name, words) == value else value
     except ValueError:
@@ -251,7 +257,7 @@ def exact_text(name: str, value: str) -> str:
 
 
 def age(value_s: float | None) -> SafeString:
-    return unknown(_("No sample yet.")) if value_s is None else format_html("{}", duration_text(value_s))
+    return unknown(_("No sample yet.")) if value_s is None else format_html("{}", durations.duration(value_s))
 
 
 def throttle(bytes_per_s: int | None) -> SafeString:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from django.utils.html import format_html
 
+from console import durations
 from console import fragments as f
-from controlplane.domain.text import duration_text
 from controlplane.monitoring.live_shapes import TopicMessagesShape
 
 
@@ -36,5 +36,5 @@ def marks(t: TopicMessagesShape) -> dict[tuple[str, str], object]:
 def _duration(value_s: float | None, tone: str = "") -> str:
     if value_s is None:
         return f.unknown()
-    text = duration_text(value_s)
+    text = durations.duration(value_s)
     return format_html('<b class="t-{}">{}</b>', tone, text) if tone else format_html("{}", text)

@@ -11,11 +11,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from console import durations
 from console.fragments import bar, state, unknown
 from console.states import TONES
 from console.texts import gettext_lazy
 from console.wait_texts import wait_text, wait_tone
-from controlplane.domain.text import duration_text, size_text
+from controlplane.domain.text import size_text
 from controlplane.domain.wait_reason import Wait
 from controlplane.selectors.move_loads import BlockedParts
 
@@ -42,7 +43,7 @@ def eta(bounds: Sequence[float] | None, needs_bytes_per_s: int | None = None) ->
         return format_html('{} <span class="sub">{}</span>', state("will_not_finish"), needs)
     if not bounds:
         return unknown(_("Too few bytes are copied for an estimate."))
-    return format_html("{} – {}", duration_text(bounds[0]), duration_text(bounds[1]))
+    return format_html("{} – {}", durations.duration(bounds[0]), durations.duration(bounds[1]))
 
 
 NO_END = {

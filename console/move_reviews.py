@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from django.utils.translation import gettext as _
 
+from console import durations
 from console.texts import counted
-from console.vocabulary import translated
 from controlplane.domain.move_states import UNDER_WAY, PartState
-from controlplane.domain.text import duration_text, size_text
+from controlplane.domain.text import size_text
 from controlplane.selectors.move_returns import CopiesBack
 from controlplane.selectors.moves import MoveRow
 
@@ -54,7 +54,7 @@ def _copy_lines(copies: CopiesBack, throttle_bytes_per_s: int | None) -> list[st
             ).format(
                 size=size,
                 rate=size_text(throttle_bytes_per_s),
-                time=translated(duration_text(copies.bytes_busiest / throttle_bytes_per_s)),
+                time=durations.duration(copies.bytes_busiest / throttle_bytes_per_s),
             )
         )
     elif copies.bytes_total:

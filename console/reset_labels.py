@@ -8,9 +8,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from console import durations
 from console.texts import gettext_lazy
 from controlplane.domain.offset_reset_types import StoredReset
-from controlplane.domain.text import duration_text
 
 TARGETS = {
     "earliest": gettext_lazy("Earliest"),
@@ -60,7 +60,7 @@ def reset_span(span_ms: int | None, at_least: bool) -> SafeString:
         return format_html(
             '<span class="unk" title="{}">–</span>', _("The end of the log was not observed for that long.")
         )
-    text = duration_text(span_ms / 1000)
+    text = durations.duration(span_ms / 1000)
     return (
         format_html('<span title="{}">&gt; {}</span>', _("The records may be further apart."), text)
         if at_least

@@ -21,6 +21,8 @@ FULL_WIDTH = frozenset({"zh-hans"})
 """Languages whose punctuation marks contain their space."""
 SPACE_AFTER_MARK = re.compile(r"([、，。；：！？])((?:\s|<[^<>]*>)+)")
 TAG = re.compile(r"<[^<>]*>")
+SEVERAL = re.compile(r"\{part_0\}(?: \{part_\d+\})+")
+"""The form of sentences with spaces between them."""
 
 
 def gettext_lazy(message: str, **values: object) -> str:
@@ -45,6 +47,14 @@ def without_spaces_after_marks(html: str) -> SafeString:
     if has_full_width_marks():
         html = SPACE_AFTER_MARK.sub(lambda found: found[1] + "".join(TAG.findall(found[2])), html)
     return SafeString(html)
+
+
+def text_of_phrase(one: str, many: str, count: int) -> str:
+    """The translation of the text of a phrase. The form of sentences one after another (`weir_common.phrases.joined`) has none; Chinese has no spaces
+    in it. `many` "": the text has no plural."""
+    if many:
+        return ngettext(one, many, count)
+    return one.replace("} {", "}{") if SEVERAL.fullmatch(one) and has_full_width_marks() else gettext(one)
 
 
 def enumerated(values: Iterable[object]) -> SafeString:

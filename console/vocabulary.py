@@ -6,13 +6,13 @@ The domain knows no languages. Its constant texts are English, and they are the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from django.utils.translation import get_language, gettext, ngettext
 
+from console import durations
 from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
-from console.texts import has_full_width_marks
+from console.texts import text_of_phrase
 from controlplane.domain import (
     alert,
     alert_phrases,
@@ -354,10 +354,6 @@ def rejection_text(error: Exception) -> str:
     return translated(error.args[0]) if error.args else ""
 
 
-SEVERAL = re.compile(r"\{part_0\}(?: \{part_\d+\})+")
-"""The form of sentences with spaces between them."""
-
-
 def listed(what: str, count: int) -> str:
     """`1 job`, `2 jobs` in the language of the request. `what`: one of LISTED."""
     one, many = _counted_forms(what)
@@ -398,12 +394,7 @@ def _phrase_of(text: str) -> str:
 
 def phrase_text(phrase: Phrase) -> str:
     """The text in the language of the request. Raises KeyError for a text whose placeholders have no values."""
-    return render(phrase, lambda one, many, count: ngettext(one, many, count) if many else _text_or_form(one))
-
-
-def _text_or_form(text: str) -> str:
-    """The translation of a text. The form of sentences one after another (`weir_common.phrases.joined`) has none; Chinese has no spaces in it."""
-    return text.replace("} {", "}{") if SEVERAL.fullmatch(text) and has_full_width_marks() else gettext(text)
+    return render(phrase, text_of_phrase, durations.localized)
 
 
 def alert_title(kind: str, subject: str, text: str, parts: AlertParts | None = None) -> str:

@@ -1,7 +1,8 @@
 """Sentences with names and values that a console can show in another language. Pure.
 
-A text is English with placeholders, and the key of a translation. Its values are names and numbers, which no language changes, other phrases, and lists of
-these. Invariant: the stored form has the texts and the values, so a translation needs no parsing of a sentence. Does not contain: translations.
+A text is English with placeholders, and the key of a translation. Its values are names, numbers and durations, other phrases, and lists of these. Of the
+values, a language changes only the units of durations. Invariant: the stored form has the texts and the values, so a translation needs no parsing of a
+sentence. Does not contain: translations.
 """
 
 from __future__ import annotations
@@ -103,14 +104,14 @@ def english(text: str, plural: str, count: int) -> str:
     return plural if plural and count != 1 else text
 
 
-def render(value: Value, translate: Translate) -> str:
-    """Raises KeyError for a text whose placeholders have no values."""
+def render(value: Value, translate: Translate, shown: Callable[[str], str] = str) -> str:
+    """`shown`: the form of a name or a number in the language. Raises KeyError for a text whose placeholders have no values."""
     if isinstance(value, str):
-        return value
+        return shown(value)
     if isinstance(value, Phrase):
         text = translate(value.text, value.plural, value.count)
-        return text.format(**{name: render(v, translate) for name, v in value.values.items()})
-    return translate(LIST_SEPARATOR, "", 1).join(render(v, translate) for v in value)
+        return text.format(**{name: render(v, translate, shown) for name, v in value.values.items()})
+    return translate(LIST_SEPARATOR, "", 1).join(render(v, translate, shown) for v in value)
 
 
 def number_of(count: int, text: str, plural: str) -> Phrase:

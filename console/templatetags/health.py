@@ -8,10 +8,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from console import fragments, vocabulary
+from console import durations, fragments, vocabulary
 from console.fragments import state_label
 from controlplane.domain.health import RULE_OF, CheckName, CheckState, ValueUnit
-from controlplane.domain.text import duration_text, size_text
+from controlplane.domain.text import size_text
 from controlplane.selectors.health import HealthCheckRow
 from controlplane.selectors.top import UNITS_IN_HEADS, TopUnit
 
@@ -54,7 +54,7 @@ def value_text(value: float, unit: str) -> str:
         case ValueUnit.PERCENT:
             return f"{value:,.3g} %" if value < 1000 else f"{value:,.0f} %"
         case ValueUnit.SECONDS:
-            return duration_text(value)
+            return durations.duration(value)
     return f"{value:,g}"
 
 
@@ -78,5 +78,5 @@ def top_value(value: float, unit: str) -> str:
         case TopUnit.BYTES_PER_S:
             return f"{size_text(value)}/s"
         case TopUnit.SECONDS:
-            return duration_text(value)
+            return durations.duration(value)
     return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"

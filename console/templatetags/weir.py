@@ -22,6 +22,7 @@ from console import (
     changed_values,
     cluster_cells,
     driver_cells,
+    durations,
     fragments,
     move_cells,
     permission_links,
@@ -37,7 +38,6 @@ from console.notification_forms import alert_kind_title
 from console.partition_links import partition_links
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.alert_types import AlertKind, AlertMetric, ClientRejection
-from controlplane.domain.text import coarse_duration, duration_text
 from controlplane.selectors.notifications import NotificationDeliveryRow
 from controlplane.selectors.paging import Page
 from weir_common import rest_operations
@@ -59,7 +59,7 @@ register.filter("size_cell", fragments.size_cell)
 register.filter("size", fragments.size)
 register.filter("speed", fragments.speed)
 register.filter("rate", fragments.rate)
-register.simple_tag(fragments.seconds, name="lag_seconds")
+register.simple_tag(fragments.lag_time, name="lag_time")
 register.filter("share_lag_status", fragments.share_lag_status)
 register.simple_tag(fragments.lag_status, name="lag_status")
 register.simple_tag(fragments.retention_in, name="retention_in")
@@ -73,8 +73,8 @@ register.filter("instant", fragments.instant)
 register.filter("alert_kind_title", alert_kind_title)
 register.filter("threshold_title", vocabulary.threshold_title)
 register.filter("process", fragments.process)
-register.filter("duration", duration_text)
-register.filter("coarse_duration", coarse_duration)
+register.filter("duration", durations.duration)
+register.filter("coarse_duration", durations.coarse)
 register.filter("instant_ms", fragments.instant_ms)
 register.filter("state", fragments.state)
 register.filter("state_label", fragments.state_label)
@@ -179,11 +179,11 @@ def threshold(value: float, unit: str) -> str:
     """A threshold of alerts with its unit."""
     match unit:
         case ThresholdUnit.SECONDS:
-            return duration_text(value)
+            return durations.duration(value)
         case ThresholdUnit.PERCENT:
             return f"{value:g} %"
         case ThresholdUnit.DAYS:
-            return f"{value:g} d"
+            return durations.localized(f"{value:g} d")
     return f"{value:,g}"
 
 
@@ -232,7 +232,7 @@ def expires_in(at: datetime) -> SafeString:
     left_s = (at - datetime.now(UTC)).total_seconds()
     if left_s <= 0:
         return SafeString("")
-    return format_html('<span class="sub">{}</span>', _("in {time}").format(time=coarse_duration(left_s)))
+    return format_html('<span class="sub">{}</span>', _("in {time}").format(time=durations.coarse(left_s)))
 
 
 @register.filter
@@ -243,7 +243,7 @@ def is_silent(heartbeat_at: datetime | None, active: bool) -> bool:
 
 @register.filter
 def duration_ms(value: int) -> str:
-    return duration_text(value / 1000)
+    return durations.duration(value / 1000)
 
 
 @register.filter

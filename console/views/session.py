@@ -11,12 +11,12 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from console import durations
 from console.panels import lazy
 from console.session_renewal import RENEW_AT
 from console.views import oidc, shell
 from console.views.directory_sessions import end_session, limit_session, local_address, postpone, rejected_page
 from controlplane.domain.external_login import LoginRejected, LoginSource
-from controlplane.domain.text import duration_text
 from controlplane.services import directory, logins
 
 LDAP_BACKEND = "controlplane.services.login_backends.LdapUsers"
@@ -40,7 +40,7 @@ class SignIn(LoginView):
             return render(request, self.template_name, self._choices(request.POST.get("next", "")), status=403)
         name, address = request.POST.get("username", ""), request.META.get("REMOTE_ADDR", "")
         if (wait := logins.wait_s(name, address)) > 0:
-            context = {**self._choices(request.POST.get("next", "")), "wait": duration_text(wait + 1)}
+            context = {**self._choices(request.POST.get("next", "")), "wait": durations.duration(wait + 1)}
             response = render(request, self.template_name, context, status=429)
             response.headers["Retry-After"] = str(int(wait) + 1)
             return response

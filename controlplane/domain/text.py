@@ -37,12 +37,22 @@ def _two(large: int, unit: str, small: int, part: str) -> str:
 
 
 def coarse_duration(value_s: float) -> str:
-    """Seconds in the largest unit, for sentences that must not change every second."""
-    if value_s < 60:
-        return f"{int(value_s)} s" if value_s < 10 else f"{int(value_s // 10 * 10)} s"
-    if value_s < 5400:
-        return f"{int(value_s // 60)} min"
-    return f"{int(value_s // 3600)} h" if value_s < 172_800 else f"{int(value_s // 86400)} d"
+    """Seconds rounded to one unit, for sentences that must not change every second. Hours below ten have halves."""
+    s = round(value_s)
+    if s < 10:
+        return f"{s} s"
+    if s < 55:
+        return f"{_rounded(s / 10) * 10} s"
+    if s < 5400:
+        return f"{_rounded(s / 60)} min"
+    if s < 36_000:
+        return f"{_rounded(s / 1800) / 2:g} h"
+    return f"{_rounded(s / 3600)} h" if s < 172_800 else f"{_rounded(s / 86400)} d"
+
+
+def _rounded(value: float) -> int:
+    """A half is rounded up, not to the next even number."""
+    return math.floor(value + 0.5)
 
 
 def coarse_count(count: float) -> str:

@@ -12,8 +12,9 @@
 
   const ageText = (seconds) => {
     if (seconds === null) return gettext("never");
-    if (seconds < 120) return `${Math.floor(seconds)} s`;
-    return seconds < 7200 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
+    const amount = (text, value) => interpolate(text, [Math.floor(value)]);
+    if (seconds < 120) return amount(gettext("%s s"), seconds);
+    return seconds < 7200 ? amount(gettext("%s min"), seconds / 60) : amount(gettext("%s h"), seconds / 3600);
   };
 
   // `healthOld`: the health in the top bar is stale, too.

@@ -154,7 +154,7 @@ def test_a_share_group_updates_its_row_its_partitions_and_its_list() -> None:
     assert found.cells["share-group:s", "members"] == "2" and "4" in found.cells["share-lag:s:t:0", "start"]
     assert found.gone == {"share-group:old"}
     for subject in ("share-group:s", "share-lag:s:t:0"):
-        assert "61" in found.cells[subject, "lag_s"] and "&gt;" in found.cells[subject, "lag_s"]
+        assert "1 min 1 s" in found.cells[subject, "lag_s"] and "&gt;" in found.cells[subject, "lag_s"]
         assert "Stalled" in found.cells[subject, "status"]
     assert found.marks["share-members:s", ""] == (2, "Stable", ("stalled",)) and found.marks["share-groups", ""] == 1
     assert found.marks["share-progress:s", ""] == ((4000, 1),)

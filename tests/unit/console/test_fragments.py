@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from console import fragments, move_cells
-from console.fragments import duration_text, size_cell
+from console.fragments import size_cell
 from controlplane.domain.alert import alerts
 from controlplane.domain.alert_types import GROUP_STATUSES, AlertFacts, GroupFacts, Severity
 from controlplane.domain.lag import LagStatus
@@ -20,17 +20,6 @@ def test_a_size_in_a_column_has_the_unit_that_fits() -> None:
     assert size_cell(0) == fragments.ZERO
 
 
-def test_durations_have_at_most_two_units() -> None:
-    assert [duration_text(s) for s in (59, 60, 62, 3600, 3660, 7 * 86400)] == [
-        "59 s",
-        "1 min",
-        "1 min 2 s",
-        "1 h",
-        "1 h 1 min",
-        "7 d",
-    ]
-
-
 @pytest.mark.parametrize(
     "shown",
     [
@@ -40,7 +29,7 @@ def test_durations_have_at_most_two_units() -> None:
         fragments.size(None),
         fragments.speed(None),
         fragments.speed(0),
-        fragments.seconds(None),
+        fragments.lag_time(None),
         fragments.retention_in(None),
         fragments.age(None),
         move_cells.eta(None),
@@ -65,15 +54,6 @@ def test_numbers_have_separators_and_small_ones_a_decimal(value: float, text: st
 def test_a_count_of_problems_has_its_tone_unless_it_is_zero() -> None:
     assert fragments.count(1200, "red") == '<b class="t-red">1,200</b>'
     assert "zero" in fragments.count(0, "red")
-
-
-@pytest.mark.parametrize(
-    ("ms", "at_least", "text"),
-    [(42_000, False, "42.0"), (120_000, False, "120"), (0, True, "&gt; 0.0"), (0, False, ">0<")],
-)
-def test_a_lag_in_seconds_may_be_a_lower_bound(ms: int, at_least: bool, text: str) -> None:
-    shown = fragments.seconds(ms, at_least)
-    assert text in shown and ("lower bound" in shown) is at_least
 
 
 def test_every_state_has_a_label_and_its_tone_and_an_unknown_one_is_grey() -> None:

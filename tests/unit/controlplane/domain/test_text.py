@@ -55,9 +55,22 @@ def test_a_duration_has_its_two_largest_units(seconds: float, text: str) -> None
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(9, "9 s"), (19, "10 s"), (61, "1 min"), (5_400, "1 h"), (172_799, "47 h"), (172_800, "2 d")],
+    [
+        (9, "9 s"),
+        (14, "10 s"),
+        (16, "20 s"),
+        (54.6, "1 min"),
+        (110, "2 min"),
+        (5_399, "90 min"),
+        (5_400, "1.5 h"),
+        (7_100, "2 h"),
+        (86_400, "24 h"),
+        (172_799, "48 h"),
+        (172_800, "2 d"),
+        (250_000, "3 d"),
+    ],
 )
-def test_a_coarse_duration_has_one_unit(seconds: float, text: str) -> None:
+def test_a_coarse_duration_is_rounded_to_one_unit(seconds: float, text: str) -> None:
     assert coarse_duration(seconds) == text
 
 

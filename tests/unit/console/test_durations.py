@@ -1,0 +1,62 @@
+"""Durations on pages, in the language of the request."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils.translation import override
+
+from console import durations, fragments
+from console.vocabulary import phrase_text
+from weir_common.phrases import Phrase
+
+CHINESE = "zh-hans"
+
+
+@pytest.mark.parametrize(
+    ("value", "english", "chinese"),
+    [
+        ("42 s", "42 s", "42 秒"),
+        ("1 h 13 min", "1 h 13 min", "1 小时 13 分钟"),
+        ("1,234.5 s", "1,234.5 s", "1,234.5 秒"),
+        ("7 d", "7 d", "7 天"),
+        ("10 min late", "10 min late", "10 min late"),
+        ("5 MB", "5 MB", "5 MB"),
+        ("orders", "orders", "orders"),
+        ("", "", ""),
+    ],
+)
+def test_only_a_whole_duration_has_the_units_of_the_language(value: str, english: str, chinese: str) -> None:
+    assert durations.localized(value) == english
+    with override(CHINESE):
+        assert durations.localized(value) == chinese
+
+
+def test_a_duration_in_a_stored_phrase_has_the_units_of_the_language() -> None:
+    phrase = Phrase("in {time}", {"time": "10 min"})
+    assert phrase_text(phrase) == "in 10 min"
+    with override(CHINESE):
+        assert "10 分钟" in phrase_text(phrase)
+
+
+@pytest.mark.parametrize(
+    ("ms", "at_least", "text", "exact"),
+    [
+        (400, False, "0.4 s", ""),
+        (42_900, False, "42 s", ""),
+        (120_000, False, "2 min", "120 s"),
+        (5_025_000, False, "1 h 23 min", "5,025 s"),
+        (0, True, "&gt; 0.0 s", ""),
+        (0, False, ">0<", ""),
+    ],
+)
+def test_a_lag_in_time_is_a_duration_with_its_seconds_as_title(ms: int, at_least: bool, text: str, exact: str) -> None:
+    shown = fragments.lag_time(ms, at_least)
+    assert text in shown
+    assert (f'title="{exact}"' in shown) is bool(exact)
+    assert ("lower bound" in shown) is at_least
+
+
+def test_a_default_that_a_form_reads_has_english_units() -> None:
+    with override(CHINESE):
+        assert fragments.config_text("retention.ms", "604800000") == "7 天"
+        assert fragments.exact_text("retention.ms", "604800000") == "7 d"
