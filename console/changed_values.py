@@ -20,8 +20,11 @@ from controlplane.selectors.changes import ChangeRow
 
 NAME_CHARS_MAX = 60
 VALUE_CHARS_MAX = 30
+NO_LEADER = -1
 NAME_PREFIX = "configs."
 """A list does not show this first part of a name: the names of configs are known without it."""
+PARTITION_VALUE = re.compile(r"(\d+)\.(isr|leader|replicas)")
+"""A value of a partition in a change of a topic, for example an election."""
 ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:\+00:00|Z)")
 
 
@@ -43,12 +46,23 @@ def short_values(values: Sequence[ChangedValue], more: int) -> SafeString:
 
 def _value_html(value: ChangedValue) -> SafeString:
     known = "" if value.name == ONLY_VALUE else value.name.removeprefix(NAME_PREFIX)
-    name, after = truncatechars(known, NAME_CHARS_MAX), _value_text(value.after)
+    name, before, after = truncatechars(known, NAME_CHARS_MAX), _value_text(value.before), _value_text(value.after)
+    if found := PARTITION_VALUE.fullmatch(known):
+        name = _("partition {partition}: {what}").format(partition=found[1], what=_partition_value(found[2]))
+        before, after = (_("none") if v == NO_LEADER else _value_text(v) for v in (value.before, value.after))
     if value.before is None:
         return format_html('<span lang="">{} {}</span>', name, after)
-    return format_html(
-        '<span lang="">{} <span class="sub">{} →</span> {}</span>', name, _value_text(value.before), after
-    )
+    return format_html('<span lang="">{} <span class="sub">{} →</span> {}</span>', name, before, after)
+
+
+def _partition_value(name: str) -> str:
+    match name:
+        case "isr":
+            return "ISR"
+        case "leader":
+            return _("leader")
+        case _replicas:
+            return _("replicas")
 
 
 def _value_text(value: object) -> str:

@@ -6,6 +6,7 @@ Invariant: a lag in time has one form in tables, figures and sentences: a durati
 
 from __future__ import annotations
 
+import math
 import re
 
 from django.utils.safestring import SafeString
@@ -25,9 +26,9 @@ def duration(value_s: float) -> str:
     return localized(text.duration_text(value_s))
 
 
-def coarse(value_s: float) -> str:
-    """`coarse_duration` in the language of the request."""
-    return localized(text.coarse_duration(value_s))
+def coarse(value_s: float, *, at_most: bool = False) -> str:
+    """`coarse_duration` in the language of the request. `at_most`: an upper bound, which is rounded up."""
+    return localized(text.coarse_duration(value_s, math.ceil if at_most else text.nearest))
 
 
 def localized(value: str) -> str:

@@ -142,7 +142,9 @@ def retention_in(in_s: float | None, at_most: bool = False) -> SafeString:
     if in_s is None:
         return unknown(_("Not expected at the current rates."))
     tone = "red" if in_s <= 1800 else "amber"
-    return format_html('<b class="t-{}">{}{}</b>', tone, "< " if at_most else "", durations.coarse(in_s))
+    return format_html(
+        '<b class="t-{}">{}{}</b>', tone, "< " if at_most else "", durations.coarse(in_s, at_most=at_most)
+    )
 
 
 def group_pace(
@@ -186,7 +188,11 @@ def group_pace(
         '{} <b class="t-{}">{}</b>',
         pace,
         "red" if retention_in_s <= 1800 else "amber",
-        loss.format(limit=retention_limit, partition=retention_partition, time=durations.coarse(retention_in_s)),
+        loss.format(
+            limit=retention_limit,
+            partition=retention_partition,
+            time=durations.coarse(retention_in_s, at_most=retention_at_most),
+        ),
     )
 
 

@@ -57,6 +57,11 @@ def text_of_phrase(one: str, many: str, count: int) -> str:
     return one.replace("} {", "}{") if SEVERAL.fullmatch(one) and has_full_width_marks() else gettext(one)
 
 
+def in_brackets(text: str, addition: str) -> str:
+    """A text with an addition in the brackets of the language."""
+    return gettext("{text} ({addition})").format(text=text, addition=addition)
+
+
 def enumerated(values: Iterable[object]) -> SafeString:
     """The values with the comma of the language between them, escaped for HTML."""
     return format_html_join(gettext(", "), "{}", ((value,) for value in values))

@@ -12,7 +12,7 @@ from django.utils.translation import get_language, gettext, ngettext
 
 from console import durations
 from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
-from console.texts import text_of_phrase
+from console.texts import in_brackets, text_of_phrase
 from controlplane.domain import (
     alert,
     alert_phrases,
@@ -413,9 +413,9 @@ def _subject_text(subject: str, parts: AlertParts | None) -> str:
     match parts:
         case AlertMetric(name, kind, object_name):
             label = next((m.label for m in METRICS[kind] if m.name == name), name)
-            return f"{translated(label)} ({object_name or translated('cluster')})"
+            return in_brackets(translated(label), object_name or translated("cluster"))
         case ClientRejection(client, reason):
-            return f"{client} ({translated(word_text(reason))})"
+            return in_brackets(client, translated(word_text(reason)))
         case _:
             return subject
 

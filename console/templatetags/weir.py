@@ -28,6 +28,7 @@ from console import (
     permission_links,
     record_links,
     texts,
+    threshold_labels,
     time_links,
     vocabulary,
 )
@@ -72,6 +73,9 @@ register.filter("throttle", fragments.throttle)
 register.filter("instant", fragments.instant)
 register.filter("alert_kind_title", alert_kind_title)
 register.filter("threshold_title", vocabulary.threshold_title)
+register.filter("threshold_condition", threshold_labels.condition_label)
+register.filter("threshold_change", threshold_labels.change_label)
+register.filter("threshold_scope", threshold_labels.scope_label)
 register.filter("process", fragments.process)
 register.filter("duration", durations.duration)
 register.filter("coarse_duration", durations.coarse)
@@ -381,8 +385,8 @@ def config_value(config: ShownConfig, value: str) -> SafeString:
 
 @register.simple_tag
 def alert_title(alert: ShownAlert) -> str:
-    """The short text of an alert."""
-    return vocabulary.alert_title(alert.kind, alert.subject, alert.text, alert.metric or alert.client)
+    """The short text of an alert, as a heading: without a full stop."""
+    return vocabulary.alert_title(alert.kind, alert.subject, alert.text, alert.metric or alert.client).rstrip(".。")
 
 
 @register.simple_tag
@@ -392,13 +396,13 @@ def alert_link(alert: ShownAlert) -> SafeString:
         return SafeString("")
     name, query, label = ALERT_PAGES[alert.kind]
     if name == "group" and alert.subject:
-        address, text = reverse(name, args=[alert.subject]), alert.subject
+        address, text = reverse(name, args=[alert.subject]), _("group {name}").format(name=alert.subject)
     elif name == "group":
         address, text = reverse("groups") + query, _("groups")
     elif name == "share-group" and not alert.subject:
         address, text = reverse("share-groups"), _("share groups")
     elif name in PAGES_OF_SUBJECT:
-        address, text = reverse(name, args=[alert.subject]) + query, f"{label} {alert.subject}"
+        address, text = reverse(name, args=[alert.subject]) + query, str(label).format(alert.subject)
     else:
         address, text = reverse(name) + query, str(label)
     return format_html('<a class="go" href="{}">{}</a>', address, text) if may_be_shown(address) else SafeString("")

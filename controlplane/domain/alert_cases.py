@@ -189,7 +189,8 @@ def _accuracy(f: DiskForecastFacts) -> Phrase:
     if not f.decided or f.inside_pct is None:
         return Phrase(NO_FORECASTS)
     one, many = AlertPhrase.ACCURACY
-    return Phrase(one, {"count": f"{f.decided:,}", "share": f"{f.inside_pct:g}"}, many, f.decided)
+    right = round(f.decided * f.inside_pct / 100)
+    return Phrase(one, {"count": f"{f.decided:,}", "right": f"{right:,}"}, many, f.decided)
 
 
 def moves(facts: AlertFacts, *, failed: bool) -> list[AlertCase]:

@@ -60,6 +60,15 @@ def _rejected_advice(f: RejectedClientFacts) -> Phrase:
     return Phrase(next(known, AlertPhrase.CORRECT_CLIENT))
 
 
+def _source(f: RejectedClientFacts) -> Phrase | str:
+    """The client ID and the address, without what is the name of the client already."""
+    if f.client == f.host:
+        return Phrase(AlertPhrase.CLIENT, {"client": f.client_id}) if f.client_id else ""
+    if f.client_id:
+        return Phrase(AlertPhrase.CLIENT_AND_ADDRESS, {"client": f.client_id, "address": f.host})
+    return Phrase(AlertPhrase.ADDRESS, {"address": f.host})
+
+
 def clients_rejected(facts: AlertFacts) -> list[AlertCase]:
     return [
         AlertCase(
@@ -67,7 +76,6 @@ def clients_rejected(facts: AlertFacts) -> list[AlertCase]:
             {
                 "who": f.client,
                 "rate": about(f.per_min, AlertPhrase.PER_MINUTE, leading_digit),
-                "since": Phrase(AlertPhrase.SINCE, {"time": f"{f.since:%H:%M}", "day": f"{f.since:%Y-%m-%d}"}),
                 "why": _rejection_text(f),
                 "advice": _rejected_advice(f),
                 "operation": Phrase(
@@ -79,9 +87,7 @@ def clients_rejected(facts: AlertFacts) -> list[AlertCase]:
                 )
                 if f.operation
                 else "",
-                "client": Phrase(AlertPhrase.CLIENT, {"client": f.client_id, "address": f.host})
-                if f.client_id
-                else Phrase(AlertPhrase.ADDRESS, {"address": f.host}),
+                "source": _source(f),
             },
             parts=ClientRejection(f.client, f.reason),
         )

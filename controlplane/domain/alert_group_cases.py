@@ -5,6 +5,8 @@ Does not contain: the texts, and the severity of a kind (`alert`).
 
 from __future__ import annotations
 
+import math
+
 from controlplane.domain.alert_cases import about, names_of
 from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.alert_thresholds import ThresholdName
@@ -83,13 +85,15 @@ def _lag(g: GroupFacts | ShareGroupFacts) -> Value:
         return ""
     if g.lag_ms is None:
         return about(g.lag_records, AlertPhrase.LAG)
-    form = AlertPhrase.LAG_AT_LEAST if g.lag_at_least else AlertPhrase.LAG_FOR
-    return about(g.lag_records, form, age=coarse_duration(g.lag_ms / 1000))
+    if g.lag_at_least:
+        return about(g.lag_records, AlertPhrase.LAG_AT_LEAST, age=coarse_duration(g.lag_ms / 1000, math.floor))
+    return about(g.lag_records, AlertPhrase.LAG_FOR, age=coarse_duration(g.lag_ms / 1000))
 
 
 def _detail(group: GroupFacts) -> Value:
     if group.status is LagStatus.DATA_LOST:
-        return about(group.lost_records, AlertPhrase.LOST) if group.lost_records else Phrase(AlertPhrase.UNREAD)
+        lost = about(group.lost_records, AlertPhrase.LOST) if group.lost_records else Phrase(AlertPhrase.UNREAD)
+        return Phrase(AlertPhrase.MOST_BEHIND, {"lost": lost, "partition": group.worst}) if group.worst else lost
     if group.status is LagStatus.STALLED:
         return Phrase(AlertPhrase.OF, {"partition": group.worst}) if group.worst else ""
     if group.consumed_per_s is None or group.produced_per_s is None:
@@ -136,9 +140,9 @@ def retention(facts: AlertFacts) -> list[AlertCase]:
             g.group_id,
             {
                 "where": Phrase(AlertPhrase.NOT_CONSUMED, {"partition": g.retention_partition, "group": g.group_id}),
-                "when": Phrase(
-                    AlertPhrase.WITHIN if g.retention_at_most else AlertPhrase.IN, {"time": coarse_duration(in_s)}
-                ),
+                "when": Phrase(AlertPhrase.WITHIN, {"time": coarse_duration(in_s, math.ceil)})
+                if g.retention_at_most
+                else Phrase(AlertPhrase.IN, {"time": coarse_duration(in_s)}),
                 "limit": g.retention_limit,
             },
             Severity.AT_RISK if g.group_id in grave_groups else None,

@@ -5,6 +5,7 @@ Does not contain: the texts, and the severity of a kind (`alert`).
 
 from __future__ import annotations
 
+from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from controlplane.domain.alert_cases import SUBJECT_CHARS_MAX, about
 from controlplane.domain.alert_phrases import UNWRITABLE, AlertPhrase
 from controlplane.domain.alert_types import AlertCase, AlertFacts, GroupTopic
@@ -42,6 +43,7 @@ def half_expired(facts: AlertFacts) -> list[AlertCase]:
             topic,
             {
                 "topic": topic,
+                "expired": expired_topic_name(half_topic_name(topic)),
                 "has": "has" if count == 1 else "have",
                 "messages": number_of(count, *AlertPhrase.HALF_MESSAGES),
             },

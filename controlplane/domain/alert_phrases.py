@@ -33,14 +33,14 @@ class AlertPhrase:
     GROUPS_WAIT: Pair = ("; {count} group waits there", "; {count} groups wait there")
     FAILED_DIRS: Pair = ("{count} failed log directory: {dirs}", "{count} failed log directories: {dirs}")
     SLOW_DIRS: Pair = ("{count} slow log directory: {dirs}", "{count} slow log directories: {dirs}")
-    TASKS: Pair = ("has {failed} of {tasks} task failed ({ids})", "has {failed} of {tasks} tasks failed ({ids})")
+    TASKS: Pair = (": task {ids} has failed ({failed} of {tasks})", ": tasks {ids} have failed ({failed} of {tasks})")
     TASKS_AND_CONNECTOR: Pair = (
-        "has failed, and {failed} of {tasks} task failed ({ids})",
-        "has failed, and {failed} of {tasks} tasks failed ({ids})",
+        " has failed, with task {ids} ({failed} of {tasks})",
+        " has failed, with tasks {ids} ({failed} of {tasks})",
     )
     ACCURACY: Pair = (
-        "The true time was in the interval of {share} % of {count} earlier forecast of disks.",
-        "The true time was in the interval of {share} % of {count} earlier forecasts of disks.",
+        "{right} of {count} earlier disk forecast was right.",
+        "{right} of {count} earlier disk forecasts were right.",
     )
     DOWN = " (down now: {brokers})"
     GROUP = "Group {group}"
@@ -49,11 +49,15 @@ class AlertPhrase:
     RECORDS: Pair = ("{count} record", "{count} records")
     UNREAD = " records before they were consumed"
     LOST: Pair = (" {count} record before it was consumed", " {count} records before they were consumed")
+    MOST_BEHIND = "{lost} (most behind: {partition})"
     OF = " of {partition}"
     PACE = ": it reads {consumed} records/s, producers write {produced}/s"
     LAG: Pair = ("; lag {count} record", "; lag {count} records")
-    LAG_FOR: Pair = ("; lag {count} record, {age}", "; lag {count} records, {age}")
-    LAG_AT_LEAST: Pair = ("; lag {count} record, more than {age}", "; lag {count} records, more than {age}")
+    LAG_FOR: Pair = ("; lag {count} record (unread for {age})", "; lag {count} records (oldest unread: {age})")
+    LAG_AT_LEAST: Pair = (
+        "; lag {count} record (unread for more than {age})",
+        "; lag {count} records (oldest unread: more than {age})",
+    )
     NEEDS = " It needs {speed} records/s to catch up within an hour."
     NOT_CONSUMED_BY = "that {groups} have not consumed"
     NOT_CONSUMED = "of {partition} that group {group} has not consumed"
@@ -77,10 +81,10 @@ class AlertPhrase:
     UNDECIDED_MANY = "about {count} undecided half messages"
     UNDECIDED_ONE = "an undecided half message"
     PER_MINUTE: Pair = ("about {count} time per minute", "about {count} times per minute")
-    SINCE = "{time} UTC on {day}"
     OPERATION = " to {operation} {resource}"
-    CLIENT = "client ID {client}, address {address}"
-    ADDRESS = "address {address}"
+    CLIENT_AND_ADDRESS = " (client ID {client}, address {address})"
+    CLIENT = " (client ID {client})"
+    ADDRESS = " (address {address})"
     LOGINS_FAIL = "its authentication fails for {logins}"
     LOGIN = "user {user} ({mechanism}: {failure})"
     LOGIN_WITHOUT_USER = "a login without a user ({mechanism}: {failure})"
@@ -94,7 +98,7 @@ class AlertPhrase:
     CHECK_TOPICS = "Check that its members subscribe to the topic, and that its coordinator and the broker of the partition respond."
     READ_RECORD = "A member may hold the record at the start offset, or each of its deliveries fails: read this record under Messages, and check the logs of the members."
     COMMON_CAUSE = "Many share groups have the same cause: check their consumers, the brokers and the network."
-    CONNECTOR_FAILED = "has failed"
+    CONNECTOR_FAILED = " has failed"
     HIGHER_DAYS = "{metric} of {subject}: higher than usual, about {value} instead of {usual} at this time of the day"
     HIGHER = "{metric} of {subject}: higher than usual, about {value} instead of {usual} in the last hours"
     LOWER_DAYS = "{metric} of {subject}: lower than usual, about {value} instead of {usual} at this time of the day"
@@ -138,7 +142,7 @@ UNWRITABLE: dict[str, str] = {
 
 
 MONITOR_SILENT = (
-    "The cluster monitor has read nothing from the cluster for {seconds} s: all shown values are at least that old."
+    "The cluster monitor has read nothing from the cluster for {time}: all shown values are at least that old."
 )
 MONITOR_SILENT_DO = "Check the log of the console: the monitor runs in its web process, or as `manage.py monitor`. Check that ZooKeeper and the database respond."
 

@@ -258,6 +258,9 @@ TITLES: dict[ThresholdName, str] = {
 }
 """Names of thresholds on pages. REST, the command line and the audit log have the keys."""
 
+MAXIMUM_NUMBERS = frozenset({ThresholdName.GROUP_ALERTS_MAX, ThresholdName.ANOMALY_ALERTS_MAX})
+"""Thresholds that limit how many objects have alerts of their own. They decide nothing about the alert of one object."""
+
 OBJECTS: dict[ThresholdName, ThresholdScope] = {
     **dict.fromkeys(
         (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -247,13 +246,12 @@ class FailedLoginFacts:
 @dataclass(frozen=True, slots=True)
 class RejectedClientFacts:
     """A client that brokers reject continuously, for one reason. `client`: its principal, or its address if it is not authenticated. `per_min`:
-    rejected requests per minute. `since`: of the first rejection, in UTC. `logins`: its failed logins, the most frequent first. The other fields: one of its
+    rejected requests per minute. `logins`: its failed logins, the most frequent first. The other fields: one of its
     connections, and an operation without authorization, or ""."""
 
     client: str
     reason: RejectionReason
     per_min: float
-    since: datetime
     host: str
     client_id: str = ""
     operation: str = ""

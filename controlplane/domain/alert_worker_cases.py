@@ -50,7 +50,7 @@ def connectors_failed(facts: AlertFacts) -> list[AlertCase]:
     return [
         AlertCase(
             connector_subject(cluster, f.name),
-            {"connector": f.name, "cluster": cluster, "what": _failed_parts(f)},
+            {"connector": f.name, "cluster": cluster, "failure": _failed_parts(f)},
         )
         for cluster, f in failures
     ]
@@ -61,7 +61,9 @@ def _failed_parts(f: ConnectorFailure) -> Phrase:
         return Phrase(AlertPhrase.CONNECTOR_FAILED)
     ids = names_of([str(n) for n in f.failed_tasks[:NAMES_MAX]], len(f.failed_tasks))
     one, many = AlertPhrase.TASKS_AND_CONNECTOR if f.has_failed else AlertPhrase.TASKS
-    return Phrase(one, {"failed": f"{len(f.failed_tasks):,}", "tasks": f"{f.tasks:,}", "ids": ids}, many, f.tasks)
+    return Phrase(
+        one, {"failed": f"{len(f.failed_tasks):,}", "tasks": f"{f.tasks:,}", "ids": ids}, many, len(f.failed_tasks)
+    )
 
 
 def connect_silent(facts: AlertFacts) -> list[AlertCase]:

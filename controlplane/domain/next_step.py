@@ -18,6 +18,8 @@ class StepKind(StrEnum):
     OPEN_MOVE = "open_move"
     OPEN_FILLING_MOVE = "open_filling_move"
     """A running move that copies to a broker whose disk is nearly full."""
+    OPEN_FILLING_MOVES = "open_filling_moves"
+    """Several such moves: the list of running moves."""
     ROLL_BACK_MOVE = "roll_back_move"
     PLAN_AGAIN = "plan_again"
     """The review of a new move with the scope of a failed one."""
@@ -26,6 +28,7 @@ class StepKind(StrEnum):
     RAISE_RETENTION = "raise_retention"
     EDIT_CONFIGS = "edit_configs"
     OPEN_GROUP = "open_group"
+    OPEN_JOB = "open_job"
     RESUME_ARCHIVE = "resume_archive"
     OPEN_TOPIC = "open_topic"
     OPEN_CHARTS = "open_charts"
@@ -40,6 +43,7 @@ class StepKind(StrEnum):
     OPEN_SHARE_GROUP = "open_share_group"
     CHECK_PERMISSION = "check_permission"
     OPEN_REJECTED = "open_refused"
+    OPEN_USER = "open_user"
     RESTART_TASK = "restart_task"
     RESTART_FAILED = "restart_failed"
     OPEN_CONNECTOR = "open_connector"
@@ -55,7 +59,8 @@ class NextStep:
     """`target`: the object, in the order of an address: [broker], [topic, partition], [topic, partition, broker], [topic, partition,
     offset], [broker, topic, partition=replicas, ...], [process name], [topic-partition@offset], [principal, host, resource type, resource name, operation],
     [alert], [Connect cluster], [Connect cluster, connector], [Connect cluster, connector, task], [move, kind of its scope, name=value, ...],
-    [move, broker, bytes that are left to copy to it or "" = unknown]."""
+    [move, broker, bytes that are left to copy to it or "" = unknown],
+    [number of moves], [broker, number of its leaders], [user]."""
 
     kind: str
     label: str

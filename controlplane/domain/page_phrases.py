@@ -74,7 +74,6 @@ KNOWN_FROM = "known from {time}"
 NOTHING_KEPT = "nothing is retained yet"
 
 NOT_READ_TO_END = "Partition {partition} was not read to the end: {problem}"
-OPERATION_AND_REASON = "{operation}: {reason}"
 OPERATION_ON_OBJECT = "{operation} {name}, {actor}"
 STATE_ARROW = "{before} → {after}"
 STATE_CHANGE = "{before} → {after}: {text}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 
 def count_text(count: int, noun: str, many: str = "") -> str:
@@ -36,23 +37,25 @@ def _two(large: int, unit: str, small: int, part: str) -> str:
     return f"{large} {unit} {small} {part}" if small else f"{large} {unit}"
 
 
-def coarse_duration(value_s: float) -> str:
-    """Seconds rounded to one unit, for sentences that must not change every second. Hours below ten have halves."""
-    s = round(value_s)
-    if s < 10:
-        return f"{s} s"
-    if s < 55:
-        return f"{_rounded(s / 10) * 10} s"
-    if s < 5400:
-        return f"{_rounded(s / 60)} min"
-    if s < 36_000:
-        return f"{_rounded(s / 1800) / 2:g} h"
-    return f"{_rounded(s / 3600)} h" if s < 172_800 else f"{_rounded(s / 86400)} d"
-
-
-def _rounded(value: float) -> int:
+def nearest(value: float) -> int:
     """A half is rounded up, not to the next even number."""
     return math.floor(value + 0.5)
+
+
+def coarse_duration(value_s: float, rounded: Callable[[float], int] = nearest) -> str:
+    """Seconds rounded to one unit, for sentences that must not change every second. Hours below ten have halves. `rounded`: `math.floor` for a lower
+    bound, `math.ceil` for an upper one."""
+    s = rounded(value_s)
+    tens = rounded(s / 10) * 10
+    if s < 10:
+        return f"{s} s"
+    if tens < 60:
+        return f"{tens} s"
+    if s < 5400:
+        return f"{rounded(s / 60)} min"
+    if s < 36_000:
+        return f"{rounded(s / 1800) / 2:g} h"
+    return f"{rounded(s / 3600)} h" if s < 172_800 else f"{rounded(s / 86400)} d"
 
 
 def coarse_count(count: float) -> str:

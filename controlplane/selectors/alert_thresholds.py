@@ -7,6 +7,7 @@ from datetime import datetime
 
 from controlplane.domain.alert import THRESHOLD_KINDS
 from controlplane.domain.alert_thresholds import (
+    MAXIMUM_NUMBERS,
     OBJECTS,
     RULES,
     AlertThresholds,
@@ -116,8 +117,9 @@ def threshold_row(name: str) -> AlertThresholdRow | None:
 
 
 def applied_thresholds(kind: str, subject: str) -> list[AppliedThreshold]:
-    """The thresholds that decide about alerts of this kind, with the values for this object."""
-    names = [name for name, kinds in THRESHOLD_KINDS.items() if kind in kinds]
+    """The thresholds that decide about alerts of this kind, with the values for this object. `subject` "": an alert about several objects, for which their
+    maximum number decides, too."""
+    names = [n for n, kinds in THRESHOLD_KINDS.items() if kind in kinds and not (subject and n in MAXIMUM_NUMBERS)]
     if not names:
         return []
     values = current_thresholds()

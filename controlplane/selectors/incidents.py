@@ -18,7 +18,7 @@ from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.audit_operation import operation_label
 from controlplane.domain.changed_values import ChangedValue, first_values
 from controlplane.domain.next_step import NextStep
-from controlplane.domain.page_phrases import OPERATION_AND_REASON, STATE_ARROW, STATE_CHANGE
+from controlplane.domain.page_phrases import STATE_ARROW, STATE_CHANGE
 from controlplane.domain.progress import StallCause
 from controlplane.models import (
     AlertEntry,
@@ -84,7 +84,8 @@ class IncidentRow:
 @dataclass(frozen=True, slots=True)
 class ContextRow:
     """`change_id` and `verb`: of the audit log, null and empty for other sources. `actor` empty: observed by the monitor. `values`: the first changed values of
-    a change, `values_more`: the number of the others; none for a user who sees only some resources, because the audit log is of the whole cluster."""
+    a change, `values_more`: the number of the others; none for a user who sees only some resources, because the audit log is of the whole cluster. `reason`: the
+    comment of the user."""
 
     at: datetime
     source: str
@@ -97,6 +98,7 @@ class ContextRow:
     verb: str = ""
     values: list[ChangedValue] = field(default_factory=list)
     values_more: int = 0
+    reason: str = ""
 
     @property
     def is_change(self) -> bool:
@@ -217,7 +219,7 @@ def _change_row(change: Change) -> ContextRow:
     return ContextRow(
         change.at,
         ContextSource.CHANGE,
-        _operation(change),
+        sentence(operation_label(change.verb)),
         change.actor,
         change.object_kind,
         change.object_name,
@@ -226,13 +228,8 @@ def _change_row(change: Change) -> ContextRow:
         change.verb,
         values,
         more,
+        change.comment,
     )
-
-
-def _operation(c: Change) -> str:
-    """The label of the operation, with its reason."""
-    label = sentence(operation_label(c.verb))
-    return sentence(OPERATION_AND_REASON, operation=label, reason=c.comment) if c.comment else label
 
 
 def _transition(t: MoveTransition) -> str:

@@ -40,6 +40,7 @@ from controlplane.selectors.move_steps import plan_again
 from controlplane.selectors.moves import ROLLED_BACK_PARTS
 from controlplane.selectors.partitions import electable
 from controlplane.selectors.topics import drift_list
+from controlplane.selectors.users import user_detail
 from controlplane.selectors.visibility import visible
 
 PARTS_EXAMINED_MAX = 1000
@@ -47,6 +48,7 @@ PARTS_EXAMINED_MAX = 1000
 
 TROUBLE_EXAMINED_MAX = 1000
 """Maximum number of partitions with problems among which one with too few in-sync replicas is searched."""
+USER_PREFIX = "User:"
 TOPICS_EXAMINED_MAX = 20
 """Largest topics of the cluster among which the one that fills a broker's disk is searched."""
 
@@ -115,25 +117,36 @@ def _disk_slow(a: AlertRow) -> list[NextStep]:
     broker = Broker.objects.filter(pk=a.subject).first()
     if broker is None or leadership_disabled(broker.configs):
         return _broker(a)  # the page of the broker restores leadership
-    return [NextStep(StepKind.DEMOTE_BROKER, f"Move leadership off broker {a.subject}", [a.subject]), *_broker(a)]
+    leaders = str(ObservedPartition.objects.filter(leader=broker.pk).count())
+    label = f"Move leadership off broker {a.subject} ({leaders} partitions)"
+    return [NextStep(StepKind.DEMOTE_BROKER, label, [a.subject, leaders]), *_broker(a)]
 
 
 def _disk_low(alert: AlertRow) -> list[NextStep]:
     """First the running moves that copy to the broker."""
-    steps = [
-        NextStep(
-            StepKind.OPEN_FILLING_MOVE,
-            f"Open move {move}, which writes to this disk",
-            [str(move), alert.subject, "" if left_bytes is None else str(left_bytes)],
-        )
-        for move, left_bytes in sorted(_filling_moves(int(alert.subject)).items())
-    ]
+    steps = _steps_to_filling_moves(alert.subject)
     if (topic := _largest_topic(alert.subject)) is not None:
         if placements := relief(alert.subject, topic):
             label = f"Move replicas of {topic} to brokers with more space"
             steps.append(NextStep(StepKind.MOVE_OFF_BROKER, label, [alert.subject, topic, *placements]))
         steps.append(NextStep(StepKind.RAISE_RETENTION, f"Edit retention of {topic}", [topic]))
-    return steps
+    return [*steps, *_broker(alert)]
+
+
+def _steps_to_filling_moves(broker_id: str) -> list[NextStep]:
+    """One step: the running move that copies to the broker, or the list of running moves if there are several."""
+    moves = _filling_moves(int(broker_id))
+    if len(moves) > 1:
+        label = f"Open the {len(moves)} moves that write to this disk"
+        return [NextStep(StepKind.OPEN_FILLING_MOVES, label, [str(len(moves))])]
+    return [
+        NextStep(
+            StepKind.OPEN_FILLING_MOVE,
+            f"Open move {move}, which writes to this disk",
+            [str(move), broker_id, "" if left_bytes is None else str(left_bytes)],
+        )
+        for move, left_bytes in moves.items()
+    ]
 
 
 def _filling_moves(broker_id: int) -> dict[int, int | None]:
@@ -179,7 +192,7 @@ def _partition(alert: AlertRow) -> list[NextStep]:
 
 
 def _open_partition(topic: str, index: int) -> NextStep:
-    return NextStep(StepKind.OPEN_PARTITION, f"Open {topic}-{index}", [topic, str(index)])
+    return NextStep(StepKind.OPEN_PARTITION, f"Open partition {topic}-{index}", [topic, str(index)])
 
 
 def _offline() -> list[NextStep]:
@@ -281,7 +294,9 @@ def _share_group(a: AlertRow) -> list[NextStep]:
 
 
 def _archive(a: AlertRow) -> list[NextStep]:
-    return [NextStep(StepKind.RESUME_ARCHIVE, f"Resume archive {a.subject}", [a.subject])]
+    """First the page with the cause: a job that is resumed before its cause is corrected fails again."""
+    page = NextStep(StepKind.OPEN_JOB, f"Open job {a.subject}", [a.subject])
+    return [page, NextStep(StepKind.RESUME_ARCHIVE, f"Resume archive {a.subject}", [a.subject])]
 
 
 def _drift(a: AlertRow) -> list[NextStep]:
@@ -347,6 +362,9 @@ def _rejected_client_steps(alert: AlertRow) -> list[NextStep]:
         return []
     who = alert.client.client
     steps = [NextStep(StepKind.OPEN_REJECTED, f"Open rejected requests of {who}", [who])]
+    user = who.removeprefix(USER_PREFIX)
+    if user != who and user_detail(user) is not None:
+        steps.append(NextStep(StepKind.OPEN_USER, f"Open user {user}", [user]))
     rows = (r for found in Broker.objects.values_list("refused_clients", flat=True) for r in found)
     denied = [
         r
@@ -362,7 +380,7 @@ def _rejected_client_steps(alert: AlertRow) -> list[NextStep]:
 
 
 def _connector(a: AlertRow) -> list[NextStep]:
-    """A single failed task is restarted immediately, by a button. More have a form."""
+    """First the page with the trace of the failure. A single failed task is restarted immediately, by a button. More have a form."""
     rows = ((row.name, f) for row in ConnectCluster.objects.all() for f in row.failures)
     found = next(((c, f) for c, f in rows if connector_subject(c, f["name"]) == a.subject), None)
     if found is None:
@@ -372,8 +390,8 @@ def _connector(a: AlertRow) -> list[NextStep]:
     page = NextStep(StepKind.OPEN_CONNECTOR, f"Open connector {name}", [cluster, name])
     if len(failed) == 1 and not failure["has_failed"]:
         task = str(failed[0])
-        return [NextStep(StepKind.RESTART_TASK, f"Restart task {task} of {name}", [cluster, name, task]), page]
-    return [NextStep(StepKind.RESTART_FAILED, f"Restart what has failed of {name}", [cluster, name]), page]
+        return [page, NextStep(StepKind.RESTART_TASK, f"Restart task {task} of {name}", [cluster, name, task])]
+    return [page, NextStep(StepKind.RESTART_FAILED, f"Restart what has failed of {name}", [cluster, name])]
 
 
 def _connect_silent(a: AlertRow) -> list[NextStep]:
@@ -401,7 +419,7 @@ _STEPS = {
     AlertKind.BROKER_SILENT: _broker,
     AlertKind.DISK_FAILED: _disk_failed,
     AlertKind.DISK_LOW: _disk_low,
-    AlertKind.DISK_FILLING: lambda a: [*_disk_low(a), *_broker(a)],
+    AlertKind.DISK_FILLING: _disk_low,
     AlertKind.DISK_SLOW: _disk_slow,
     AlertKind.COPIES_DAMAGED: _steps_for_damage,
     AlertKind.TRANSACTION_HANGING: _hanging,

@@ -20,7 +20,7 @@ from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, audited, needs_reason, record
-from weir_common.phrases import sentence
+from weir_common.phrases import phrase_to_json, sentence
 
 SILENCE_MINUTES_MAX = 30 * 24 * 60
 """Maximum duration of a silence. For a longer time, change the threshold of the alert instead."""
@@ -45,7 +45,9 @@ def _open_alert(alert_id: int) -> Alert:
 
 
 def _enter(alert: Alert, kind: EntryKind, actor: str, text: str = "") -> None:
-    AlertEntry.objects.create(alert=alert, at=timezone.now(), kind=kind, actor=actor, text=text)
+    """`text`: of the user, or a sentence with it."""
+    entry = {"at": timezone.now(), "kind": kind, "actor": actor, "text": text, "phrase": phrase_to_json(text)}
+    AlertEntry.objects.create(alert=alert, **entry)
 
 
 @audited(AuditOperation.ALERT_ACKNOWLEDGE, "{alert_id}")
@@ -140,7 +142,8 @@ def silence(kind: str, subject: str | None, minutes: int, *, actor: str, comment
             ends_at=now + timedelta(minutes=minutes),
         )
         for alert in _silenced_by(row):
-            _enter(alert, EntryKind.SILENCED, actor, f"Until {row.ends_at:%Y-%m-%d %H:%M} UTC: {comment}")
+            until = sentence("Until {time} UTC: {reason}", time=f"{row.ends_at:%Y-%m-%d %H:%M}", reason=comment)
+            _enter(alert, EntryKind.SILENCED, actor, until)
         record(
             actor,
             AuditOperation.ALERT_SILENCE,

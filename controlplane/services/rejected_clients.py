@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from django.utils import timezone
 
@@ -36,13 +35,11 @@ def rejected_clients(thresholds: AlertThresholds) -> tuple[types.RejectedClientF
         since_ms, per_min = min(r["since_ms"] for r in rows), sum(r["per_min"] for r in rows)
         if now_ms - since_ms >= STEADY_MS and per_min >= thresholds[ThresholdName.CLIENT_REJECTED]:
             first = min(rows, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))
-            since = datetime.fromtimestamp(since_ms / 1000, UTC)
             facts.append(
                 types.RejectedClientFacts(
                     client=who,
                     reason=RejectionReason(reason),
                     per_min=per_min,
-                    since=since,
                     host=first["host"],
                     client_id=first["client_id"],
                     operation=first["operation"],

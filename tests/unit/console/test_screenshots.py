@@ -82,9 +82,9 @@ def test_titles_and_buttons_of_alerts_are_chinese(operator: Client) -> None:
     of_client = {"client": "10.0.0.77", "client_reason": "authentication_failed"}
     of_cluster = {"metric": "records_per_s", "object_kind": "cluster"}
     examples: tuple[tuple[str, str, dict[str, str], str], ...] = (
-        ("anomaly", "records_per_s of topic:flights", of_topic, "异常指标：每秒流入消息数 (flights)。"),
-        ("anomaly", "records_per_s of cluster", of_cluster, "异常指标：每秒流入消息数 (集群)。"),
-        ("client_refused", "an id", of_client, "被拒绝的客户端：10.0.0.77 (认证失败)。"),
+        ("anomaly", "records_per_s of topic:flights", of_topic, "异常指标：每秒流入消息数（flights）。"),
+        ("anomaly", "records_per_s of cluster", of_cluster, "异常指标：每秒流入消息数（集群）。"),
+        ("client_refused", "an id", of_client, "被拒绝的客户端：10.0.0.77（认证失败）。"),
         ("partitions_offline", "", {}, "有分区没有 Leader。"),
     )
     for kind, subject, columns, title in examples:

@@ -96,14 +96,15 @@ def test_a_long_list_shows_its_first_lines_and_the_number_of_the_others() -> Non
 @pytest.mark.parametrize(
     ("kind", "subject", "shown"),
     [
-        ("drift", "", '<a class="go" href="/topics/?state=drift">drift</a>'),
+        ("drift", "", '<a class="go" href="/topics/?state=drift">topics with drift</a>'),
         ("broker_down", "3", '<a class="go" href="/brokers/3/">broker 3</a>'),
         ("disk_low", "3", '<a class="go" href="/brokers/3/?sort=-size_bytes#list">largest replicas of broker 3</a>'),
-        ("group_stalled", "billing", '<a class="go" href="/groups/billing/">billing</a>'),
+        ("group_stalled", "billing", '<a class="go" href="/groups/billing/">group billing</a>'),
         ("group_stalled", "", '<a class="go" href="/groups/?sort=-lag_records">groups</a>'),
         ("share_group_stopped", "workers", '<a class="go" href="/share-groups/workers/">share group workers</a>'),
         ("share_group_stopped", "", '<a class="go" href="/share-groups/">share groups</a>'),
-        ("monitor_silent", "", ""),
+        ("monitor_silent", "", '<a class="go" href="/zookeeper/">state of ZooKeeper</a>'),
+        ("no_controller", "", ""),
     ],
 )
 def test_an_alert_links_to_its_page(kind: str, subject: str, shown: str) -> None:

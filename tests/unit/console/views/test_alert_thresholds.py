@@ -8,7 +8,11 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
+from console.threshold_labels import CONDITIONS
+from controlplane.domain.alert import THRESHOLD_KINDS
+from controlplane.domain.alert_thresholds import MAXIMUM_NUMBERS
 from controlplane.models import Alert, AlertThreshold, AlertThresholdOverride, Broker
+from controlplane.selectors.alert_thresholds import applied_thresholds
 from controlplane.services import alerts
 from controlplane.services.alert_thresholds import alter_threshold, override_threshold
 from tests.unit.controlplane.world import World
@@ -91,7 +95,19 @@ def test_the_page_of_an_alert_shows_the_threshold_that_decided(operator: Client,
     override_threshold("disk_free_low", "2", 20, actor="alice", comment="x")
     alerts.evaluate()
     page = operator.get(f"/alerts/{Alert.objects.get().pk}/").content.decode()
-    assert "value of this object" in page and "value of the cluster" in page and f"{OVERRIDE}?subject=2" in page
+    assert "own value of this broker" in page and "value of the cluster" in page and f"{OVERRIDE}?subject=2" in page
+    assert "<h2>Alert thresholds</h2>" in page and "change for this broker" in page
+
+
+def test_the_maximum_number_of_alerts_is_no_threshold_of_one_alert() -> None:
+    assert "group_alerts_max" not in [t.name for t in applied_thresholds("group_stopped", "billing")]
+    assert "group_alerts_max" in [t.name for t in applied_thresholds("group_stopped", "")]
+
+
+def test_each_threshold_of_an_alert_is_shown_as_a_condition() -> None:
+    """Its title reads like a state of the object: "Group has stopped, 30 s"."""
+    decisive = {name for name, kinds in THRESHOLD_KINDS.items() if kinds} - MAXIMUM_NUMBERS
+    assert set(CONDITIONS) == decisive
 
 
 def test_a_threshold_that_another_operator_changed_is_not_overwritten(administrator: Client) -> None:

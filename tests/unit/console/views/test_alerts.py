@@ -39,7 +39,7 @@ def text(response: Any) -> str:
 
 def test_the_page_has_the_cause_what_it_explains_and_what_changed(outage: Alert, operator: Client) -> None:
     page = text(operator.get(f"/alerts/{outage.pk}/"))
-    assert "<h1>Broker 1 is down.</h1>" in page and "at risk" in page
+    assert "<h1>Broker 1 is down</h1>" in page and "at risk" in page
     assert page.index("1 partition (orders-0) has no leader") < page.index(
         "Changes around the start (15 min before to 1 min after)"
     )
@@ -57,9 +57,26 @@ def test_a_broker_that_leaves_again_during_its_incident_is_named(outage: Alert, 
     for kind in ("broker_registered", "broker_down"):
         ClusterEvent.objects.create(kind=kind, subject="1", text="text", at=at)
     for address in ("/", "/alerts/", f"/alerts/{outage.pk}/", "/brokers/1/"):
-        assert f"again since {at:%m-%d %H:%M:%S} UTC" in re.sub(
-            r"\s+", " ", re.sub("<[^>]+>", "", text(operator.get(address)))
-        ), address
+        shown = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", text(operator.get(address))))
+        assert f"again since {at:%m-%d %H:%M:%S} UTC" in shown, address
+    page = text(operator.get(f"/alerts/{outage.pk}/"))
+    assert "<dt>First opened</dt>" in page and "<dt>Open again since</dt>" in page and "<dt>Since</dt>" not in page
+
+
+def test_the_reason_of_a_change_is_apart_from_its_operation(outage: Alert, operator: Client) -> None:
+    Change.objects.create(
+        actor="alice",
+        verb="topic.alter",
+        object_kind="topic",
+        object_name="orders",
+        comment="one day",
+        before={"0": {"leader": -1, "isr": [2]}},
+        after={"0": {"leader": 3, "isr": [3]}},
+    )
+    page = text(operator.get(f"/alerts/{outage.pk}/"))
+    assert re.search(r"<span[^>]*>reason: one day</span>", page)
+    shown = re.sub("<[^>]+>", "", page)
+    assert "partition 0: ISR [2] → [3], partition 0: leader none → 3" in re.sub(r"\s+", " ", shown)
 
 
 def test_an_acknowledgement_has_an_undo_and_is_rejected_the_second_time(outage: Alert, operator: Client) -> None:
@@ -133,7 +150,7 @@ def test_a_silenced_alert_offers_the_end_of_its_silence_and_says_why_nothing_was
 
 def test_a_viewer_reads_the_page_and_may_do_nothing(outage: Alert, viewer: Client) -> None:
     page = text(viewer.get(f"/alerts/{outage.pk}/"))
-    assert "Broker 1 is down." in page and "Add note" not in page
+    assert "Broker 1 is down: " in page and "Add note" not in page
     for verb in ("acknowledge", "note", "silence"):
         assert viewer.post(f"/alerts/{outage.pk}/{verb}/", {"text": "x"}).status_code == 403
     assert viewer.post("/start/process/broker-1/").status_code == 403

@@ -99,33 +99,36 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
         "2 partitions (clicks-0, clicks-3) had an automatic unclean leader election: acknowledged records may be lost."
     )
     assert said["document_drift", "payments"] == (
-        "2 resources (topic orders and 1 more) are not as the document of payments declares (plan 4). Last changed by bob."
+        "2 resources (topic orders and 1 more) differ from the document of payments (plan 4). Last changed by bob."
     )
     assert said["disk_slow", "5"] == (
         "Broker 5 has 2 slow log directories: /data/a (a small write takes 2.1 s), /data/b."
     )
     assert said["disk_filling", "5"] == (
         "The disk of broker 5 is forecast to be full in about 30 h (80 % interval: 20 h to 2 d): 900 GB of 1.0 TB are used. "
-        "The true time was in the interval of 82.5 % of 40 earlier forecasts of disks."
+        "33 of 40 earlier disk forecasts were right."
     )
     assert said["disk_filling", "6"].endswith(
-        "in about 4 d (80 % interval: 3 d or later): 500 GB of 1.0 TB are used. No earlier forecast of a disk has an outcome yet."
+        "in about 5 d (80 % interval: 3 d or later): 500 GB of 1.0 TB are used. No earlier forecast of a disk has an outcome yet."
     )
     assert said["disk_failed", "6"] == (
         "Broker 6 has 2 failed log directories: /data/a, /data/b (the disk does not respond)."
     )
-    assert said["group_stopped", "a"] == "Group a has stopped: no members and no commits; lag 1,200 records, 1 min."
+    assert (
+        said["group_stopped", "a"]
+        == "Group a has stopped: no members and no commits; lag 1,200 records (oldest unread: 2 min)."
+    )
     assert said["group_data_lost", "d"].startswith(
         "Group d lost data: retention deleted 12,000 records before they were consumed"
     )
     assert said["group_falling_behind", "billing"] == (
-        "Group billing is falling behind: it reads 1,200 records/s, producers write 2,000/s; lag 1,900,000 records, 25 min."
+        "Group billing is falling behind: it reads 1,200 records/s, producers write 2,000/s; lag 1,900,000 records (oldest unread: 25 min)."
     )
     assert said["group_retention", "billing"] == (
-        "In 11 min retention (retention.bytes) deletes records of flights-5 that group billing has not consumed."
+        "In 11 min, retention (retention.bytes) will delete records of flights-5 that group billing has not consumed."
     )
     assert said["group_stalled", "s"] == (
-        "Group s is stalled: committed offset of orders-1 unchanged; lag 40 records, more than 1 min."
+        "Group s is stalled: the committed offset of orders-1 does not change; lag 40 records (oldest unread: more than 1 min)."
     )
     do = {(a.kind, a.subject): a.do for a in found}
     assert do["group_retention", "billing"].startswith("Raise retention.bytes of the topic")

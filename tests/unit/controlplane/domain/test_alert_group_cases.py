@@ -48,15 +48,19 @@ def test_retention_warns_two_hours_ahead_and_is_critical_half_an_hour_before() -
     ("group", "text"),
     [
         (GroupFacts("g", LagStatus.STOPPED, lag_records=1), "no members and no commits; lag 1 record."),
-        (GroupFacts("g", LagStatus.STOPPED, lag_records=1, lag_ms=5_000), "; lag 1 record, 5 s."),
+        (GroupFacts("g", LagStatus.STOPPED, lag_records=1, lag_ms=5_000), "; lag 1 record (unread for 5 s)."),
         (
             GroupFacts("g", LagStatus.STALLED, lag_records=1, lag_ms=5_000, lag_at_least=True),
-            "; lag 1 record, more than 5 s.",
+            "; lag 1 record (unread for more than 5 s).",
         ),
-        (GroupFacts("g", LagStatus.STOPPED, lag_records=21, lag_ms=5_000), "; lag 21 records, 5 s."),
+        (GroupFacts("g", LagStatus.STOPPED, lag_records=21, lag_ms=5_000), "; lag 21 records (oldest unread: 5 s)."),
         (
             GroupFacts("g", LagStatus.DATA_LOST, lag_records=0, lost_records=1),
             "Group g lost data: retention deleted 1 record before it was consumed; lag 0 records.",
+        ),
+        (
+            GroupFacts("g", LagStatus.DATA_LOST, worst="orders-2", lost_records=1_200),
+            "retention deleted 1,200 records before they were consumed (most behind: orders-2).",
         ),
         (GroupFacts("g", LagStatus.DATA_LOST), "retention deleted records before they were consumed."),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +74,11 @@ def test_a_duration_has_its_two_largest_units(seconds: float, text: str) -> None
 )
 def test_a_coarse_duration_is_rounded_to_one_unit(seconds: float, text: str) -> None:
     assert coarse_duration(seconds) == text
+
+
+def test_a_bound_is_never_passed_by_its_rounding() -> None:
+    assert [coarse_duration(s, math.floor) for s in (9.9, 57, 119, 7_100)] == ["9 s", "50 s", "1 min", "1.5 h"]
+    assert [coarse_duration(s, math.ceil) for s in (9.1, 51, 61, 5_500)] == ["10 s", "1 min", "2 min", "2 h"]
 
 
 @given(st.integers(0, 10**12))

@@ -42,11 +42,11 @@ def test_a_failed_task_is_an_alert_until_it_is_restarted(state: WorkerState) -> 
     state.fail_task("orders: to db", 1)
     ((key, alert),) = evaluate_alerts().items()
     assert key == ("connector_failed", "etl: orders: to db") and alert.severity == "degraded"
-    assert alert.text == "Connector orders: to db of Connect cluster etl has 1 of 3 tasks failed (1)."
+    assert alert.text == "Connector orders: to db of Connect cluster etl: task 1 has failed (1 of 3)."
     steps = [(s.kind, s.label, s.target) for s in next_steps(alert)]
     assert steps == [
-        ("restart_task", "Restart task 1 of orders: to db", ["etl", "orders: to db", "1"]),
         ("open_connector", "Open connector orders: to db", ["etl", "orders: to db"]),
+        ("restart_task", "Restart task 1 of orders: to db", ["etl", "orders: to db", "1"]),
     ]
     assert "s3cr3t" not in str(ConnectCluster.objects.values()), "a trace may have secrets"
     state.states.clear()
@@ -59,8 +59,8 @@ def test_several_failed_tasks_are_restarted_by_a_form(state: WorkerState) -> Non
         state.fail_task("a", task)
     state.states["a"] = "FAILED"
     (alert,) = evaluate_alerts().values()
-    assert "has failed, and 5 of 9 tasks failed (0, 1, 2 and 2 more)" in alert.text
-    assert [s.kind for s in next_steps(alert)] == ["restart_failed", "open_connector"]
+    assert "has failed, with tasks 0, 1, 2 and 2 more (5 of 9)" in alert.text
+    assert [s.kind for s in next_steps(alert)] == ["open_connector", "restart_failed"]
     state.states = {"a": "FAILED"}
     (alert,) = evaluate_alerts().values()
     assert alert.text == "Connector a of Connect cluster etl has failed."

@@ -100,7 +100,7 @@ def test_the_page_has_the_changes_of_the_fifteen_minutes_before(world: World) ->
         Change.objects.create(actor="alice", verb=verb, object_kind=kind, object_name="orders", comment="why")
     detail = incidents.incident_detail(alert.pk)
     assert detail is not None
-    assert [(r.source, r.text) for r in detail.before if r.source == "change"] == [("change", "Alter topic: why")]
+    assert [(r.text, r.reason) for r in detail.before if r.source == "change"] == [("Alter topic", "why")]
     assert "Broker 1 left." in [r.text for r in detail.before] and "too old" not in [r.text for r in detail.before]
     assert [r.at for r in detail.before] == sorted((r.at for r in detail.before), reverse=True)
     assert [e.kind for e in detail.timeline] == ["opened"]

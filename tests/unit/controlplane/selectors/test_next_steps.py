@@ -58,14 +58,14 @@ def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
     assert next_steps_of("broker_down", "2") == [("open_broker", ["2"]), ("drain_broker", ["2"])]
     assert next_steps_of("broker_silent", "2") == [("open_broker", ["2"])]
     assert next_steps_of("disk_failed", "2") == [("open_broker", ["2"]), ("drain_broker", ["2"])]
-    assert next_steps_of("disk_low", "2") == [], "no topic has bytes on it"
+    assert next_steps_of("disk_low", "2") == [("open_broker", ["2"])], "no topic has bytes on it"
     assert next_steps_of("disk_filling", "2") == [("open_broker", ["2"])]
-    assert next_steps_of("disk_slow", "2") == [("demote_broker", ["2"]), ("open_broker", ["2"])]
+    assert next_steps_of("disk_slow", "2") == [("demote_broker", ["2", "0"]), ("open_broker", ["2"])]
     Broker.objects.filter(pk=2).update(configs={LEADERSHIP: "false"})
     assert next_steps_of("disk_slow", "2") == [("open_broker", ["2"])], "its page restores leadership"
     assert next_steps_of("move_stuck", "7") == [("open_move", ["7"])]
     assert next_steps_of("move_will_not_finish", "7") == [("throttle_move", ["7"])]
-    assert next_steps_of("archive_failed", "3") == [("resume_archive", ["3"])]
+    assert next_steps_of("archive_failed", "3") == [("open_job", ["3"]), ("resume_archive", ["3"])]
 
 
 def test_a_full_disk_leads_to_the_retention_of_the_topic_with_the_most_bytes_on_it(world: World) -> None:
@@ -76,27 +76,35 @@ def test_a_full_disk_leads_to_the_retention_of_the_topic_with_the_most_bytes_on_
     ObservedReplica.objects.filter(topic_name="here").update(size_bytes=900)
     ObservedReplica.objects.filter(topic_name="everywhere").update(size_bytes=500)
     Broker.objects.update(free_bytes=None)
-    move = ("move_off_broker", ["3", "here", "0=1"])
-    assert next_steps_of("disk_low", "3") == [move, ("raise_retention", ["here"])]
-    assert next_steps_of("disk_filling", "3") == [move, ("raise_retention", ["here"]), ("open_broker", ["3"])]
+    move, broker = ("move_off_broker", ["3", "here", "0=1"]), ("open_broker", ["3"])
+    assert next_steps_of("disk_low", "3") == [move, ("raise_retention", ["here"]), broker]
+    assert next_steps_of("disk_filling", "3") == [move, ("raise_retention", ["here"]), broker]
     Broker.objects.update(free_bytes=1000)
-    assert next_steps_of("disk_low", "3") == [("raise_retention", ["here"])], "no other broker has room for 900 bytes"
-    assert next_steps_of("disk_low", "2")[-1] == ("raise_retention", ["everywhere"])
+    assert next_steps_of("disk_low", "3") == [("raise_retention", ["here"]), broker], (
+        "no other broker has room for 900 bytes"
+    )
+    assert next_steps_of("disk_low", "2")[-2] == ("raise_retention", ["everywhere"])
     Broker.objects.filter(pk=1).update(free_bytes=1200)
-    assert next_steps_of("disk_low", "3") == [move, ("raise_retention", ["here"])]
+    assert next_steps_of("disk_low", "3") == [move, ("raise_retention", ["here"]), broker]
 
 
 def test_a_full_disk_leads_to_the_running_move_that_fills_it(world: World) -> None:
     world.topic("flights", (1, 2))
     move = plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
     target = next(iter(set(MovePartition.objects.get(move_id=move).replicas_to) - {1, 2}))
-    assert next_steps_of("disk_low", str(target)) == [], "the move is only planned"
+    assert next_steps_of("disk_low", str(target)) == [("open_broker", [str(target)])], "the move is only planned"
     Move.objects.filter(pk=move).update(state="running")
     MovePartition.objects.filter(move_id=move).update(bytes_total=1_000, bytes_done=200)
     assert next_steps_of("disk_low", str(target))[0] == ("open_filling_move", [str(move), str(target), "800"])
     MovePartition.objects.filter(move_id=move).update(bytes_total=None, bytes_done=None)
     assert next_steps_of("disk_low", str(target))[0] == ("open_filling_move", [str(move), str(target), ""])
-    assert next_steps_of("disk_low", "1") == [], "the move copies nothing to this broker"
+    assert next_steps_of("disk_low", "1") == [("open_broker", ["1"])], "the move copies nothing to this broker"
+    other = Move.objects.create(**{f: getattr(Move.objects.get(), f) for f in ("scope", "state", "actor")})
+    MovePartition.objects.filter(move_id=move).update(active=True)
+    part = MovePartition.objects.get(move_id=move)
+    part.pk, part.move, part.partition = None, other, 9
+    part.save()
+    assert next_steps_of("disk_low", str(target)) == [("open_filling_moves", ["2"]), ("open_broker", [str(target)])]
 
 
 def test_a_failed_move_is_rolled_back_if_a_partition_has_moved(world: World) -> None:

@@ -139,7 +139,7 @@ def test_a_recent_forecast_of_a_full_disk_is_an_alert_with_its_evidence(world: W
     (row,) = Alert.objects.all()
     assert (row.kind, row.subject, row.severity) == ("disk_filling", "1", "degraded")
     assert "full in about 4 d (80 % interval: 2 d or later): 5.0 GB of 9.0 GB are used. " in row.text
-    assert row.text.endswith("The true time was in the interval of 82.5 % of 40 earlier forecasts of disks.")
+    assert row.text.endswith("33 of 40 earlier disk forecasts were right.")
     run.delete()
     alerts.evaluate()
     assert not Alert.objects.filter(ended_at__isnull=True).exists()

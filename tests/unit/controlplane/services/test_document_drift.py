@@ -45,7 +45,7 @@ def test_a_change_of_a_managed_topic_is_an_alert_until_the_document_is_applied_a
     alter_topic()
     ((owner, text),) = drift_alerts()
     assert owner == "payments" and text == (
-        f"1 resource (topic flights) is not as the document of payments declares (plan {row.pk}). Last changed by bob."
+        f"1 resource (topic flights) differs from the document of payments (plan {row.pk}). Last changed by bob."
     )
     (found,) = [a for a in selectors.alert_list().rows if a.kind == "document_drift"]
     assert [(s.kind, s.target) for s in next_steps(found)] == [("open_document_drift", [str(row.pk), "payments"])]

@@ -40,7 +40,7 @@ def test_each_cause_has_a_text_and_advice(world: World, values: dict[str, Any], 
     observe("workers", **values)
     (alert,) = evaluate_alerts().values()
     assert alert.severity == "degraded"
-    assert alert.text == f"Share group workers has stopped: {why}; lag 40 records, 1 min."
+    assert alert.text == f"Share group workers is stalled: {why}; lag 40 records (oldest unread: 2 min)."
     assert alert.do.startswith(do) and alert.do.endswith("has the start offset of each partition.")
     assert [a.kind for a in open_alerts_of_group("workers")] == ["share_group_stopped"]
     observe("workers", status="healthy")
@@ -52,7 +52,9 @@ def test_the_partition_with_the_oldest_record_is_named_and_the_lag_is_that_of_al
     observe("workers", 1, lag_ms=700_000, lag_at_least=True, lag_records=60)
     observe("workers", 2, lag_ms=9_000_000, lag_records=9_000, status="catching_up")
     (alert,) = evaluate_alerts().values()
-    assert "the start offset of orders-1 does not move; lag 100 records, more than 11 min." in alert.text
+    assert (
+        "the start offset of orders-1 does not move; lag 100 records (oldest unread: more than 11 min)." in alert.text
+    )
 
 
 def test_many_share_groups_have_one_alert(world: World) -> None:
@@ -61,7 +63,7 @@ def test_many_share_groups_have_one_alert(world: World) -> None:
         observe(f"workers-{n}", lag_records=100 - n)
     (alert,) = evaluate_alerts().values()
     assert alert.subject == ""
-    assert alert.text == "5 share groups (workers-0, workers-1, workers-2 and 2 more) have stopped."
+    assert alert.text == "5 share groups (workers-0, workers-1, workers-2 and 2 more) are stalled."
     assert alert.do.startswith("Many share groups have the same cause") and next_steps(alert) == []
 
 
