@@ -37,8 +37,8 @@ def localized(value: str) -> str:
     return ONE_AMOUNT.sub(_amount, value) if is_duration else value
 
 
-def _amount(found: re.Match[str]) -> str:
-    count, unit = found.groups()
+def _amount(amount: re.Match[str]) -> str:
+    count, unit = amount.groups()
     match unit:
         case "d":
             return _("{count} d").format(count=count)

@@ -27,18 +27,20 @@ SEVERITIES = (
     (Severity.DEGRADED.value, gettext_lazy("degraded and at risk")),
     (Severity.AT_RISK.value, gettext_lazy("at risk only")),
 )
-UNCHANGED = gettext_lazy("Never shown. Empty: unchanged.")
+UNCHANGED = gettext_lazy("Is not shown here. Leave empty to keep the present value.")
 URL_HELP = {
-    ChannelKind.WEBHOOK: gettext_lazy("Gets a POST with JSON for each event."),
-    ChannelKind.SLACK: gettext_lazy("Of an incoming webhook: https://hooks.slack.com/services/..."),
+    ChannelKind.WEBHOOK: gettext_lazy("Weir sends a POST request with JSON to this address for each event."),
+    ChannelKind.SLACK: gettext_lazy("Address of an incoming webhook of Slack: https://hooks.slack.com/services/..."),
     ChannelKind.PAGERDUTY: gettext_lazy(
-        "Empty: https://events.pagerduty.com/v2/enqueue. For the EU region: https://events.eu.pagerduty.com/v2/enqueue"
+        "Leave empty for https://events.pagerduty.com/v2/enqueue. In the EU region enter https://events.eu.pagerduty.com/v2/enqueue"
     ),
 }
 SECRET_LABELS = {ChannelKind.WEBHOOK: gettext_lazy("Secret"), ChannelKind.PAGERDUTY: gettext_lazy("Integration key")}
 SECRET_HELP = {
-    ChannelKind.WEBHOOK: gettext_lazy("Signs each request (X-Weir-Signature-256). Empty: no signature."),
-    ChannelKind.PAGERDUTY: gettext_lazy("Of an Events API v2 integration of the service."),
+    ChannelKind.WEBHOOK: gettext_lazy(
+        "Weir signs each request with it (header X-Weir-Signature-256). Leave empty to send no signature."
+    ),
+    ChannelKind.PAGERDUTY: gettext_lazy("Key of an Events API v2 integration of your PagerDuty service."),
 }
 
 
@@ -88,14 +90,14 @@ class ChannelForm(WeirForm):
         choices=lambda: [(k.value, alert_kind_title(k)) for k in AlertKind],
         widget=forms.SelectMultiple(attrs={"size": 8}),
         help_text=gettext_lazy(
-            "None selected: every kind. An incident is sent if its cause or an alert that it causes is selected."
+            "Select none to send all kinds. An incident is sent if its cause, or an alert that it causes, is of a selected kind."
         ),
     )
     send_resolved = forms.BooleanField(
         label=gettext_lazy("Send resolved"),
         required=False,
         initial=True,
-        help_text=gettext_lazy("Also send the end of each incident."),
+        help_text=gettext_lazy("Send another notification when an incident ends."),
     )
     enabled = forms.BooleanField(required=False, initial=True)
     comment = comment_field()

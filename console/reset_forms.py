@@ -39,16 +39,16 @@ class ResetForm(WeirForm):
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "Timestamp: 2026-11-21 03:04:05 (UTC) or how long ago, 15m. Offset: 4200. "
-            "Shift: -500 for 500 records back. Copy: the group ID."
+            "Timestamp: a time in UTC such as 2026-11-21 03:04:05, or how long ago, such as 15m. Offset: a number such as 4200. "
+            "Shift: a number of records, -500 is 500 records back. Copy: the ID of the other group."
         ),
     )
     topics = forms.CharField(
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "orders for all its partitions, orders:0,3 for two of them; separated by spaces. "
-            "Empty: all partitions with a committed offset."
+            "Topics, separated by spaces: orders is all its partitions, orders:0,3 only partitions 0 and 3. "
+            "Leave empty for all partitions with a committed offset."
         ),
     )
     offsets = forms.CharField(
@@ -56,7 +56,7 @@ class ResetForm(WeirForm):
         max_length=LISTED_CHARS_MAX,
         widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "For a list: lines of topic,partition,offset (kafka-consumer-groups --export), or JSON."
+            "Only for a list of offsets: a line topic,partition,offset for each partition, as kafka-consumer-groups --export writes it, or JSON."
         ),
     )
 
@@ -90,7 +90,7 @@ class ApplyForm(WeirForm):
         label=gettext_lazy("Wait, minutes"),
         widget=forms.NumberInput(attrs={"class": "short"}),
         help_text=gettext_lazy(
-            "While the group is active: wait so long until it is empty, then compute the reset again. Empty: no wait."
+            "If the group is active: how long to wait until it is empty. Then the reset is computed again. Leave empty not to wait."
         ),
     )
 

@@ -19,7 +19,7 @@ class SparkJobForm(WeirForm):
 
     name = forms.CharField(
         max_length=100,
-        help_text=gettext_lazy("Unique."),
+        help_text=gettext_lazy("A name that no other job has."),
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
     )
 
@@ -34,7 +34,7 @@ class SparkJobForm(WeirForm):
                 required=False,
                 max_length=100,
                 help_text=_(
-                    "Cron in UTC, for example 0 3 * * * for each day at 03:00. Empty: only when it is requested."
+                    "Cron expression in UTC: 0 3 * * * starts the job each day at 03:00. Leave empty to start it only manually."
                 ),
             )
         self.fields["comment"] = comment_field()
@@ -69,7 +69,7 @@ def _field(parameter: Parameter) -> forms.Field:
         return forms.ChoiceField(choices=[(c, c) for c in parameter.choices], **shared)
     if parameter.type in (ParameterType.TOPICS, ParameterType.TABLES):
         names = forms.Textarea(attrs={"rows": 3, "spellcheck": "false"})
-        help_text = _("{help} Separated by lines or commas.").format(help=translated(parameter.help))
+        help_text = _("{help} Write one per line, or separate them by commas.").format(help=translated(parameter.help))
         return forms.CharField(required=parameter.default is None, widget=names, **{**shared, "help_text": help_text})
     return forms.CharField(
         required=parameter.default is None, widget=forms.TextInput(attrs={"autocomplete": "off"}), **shared
@@ -80,7 +80,9 @@ class SparkScheduleForm(WeirForm):
     schedule = forms.CharField(
         required=False,
         max_length=100,
-        help_text=gettext_lazy("Cron in UTC, for example 0 3 * * *. Empty: no schedule."),
+        help_text=gettext_lazy(
+            "Cron expression in UTC: 0 3 * * * starts the job each day at 03:00. Leave empty for no schedule."
+        ),
     )
     comment = comment_field()
     version = version_field()
@@ -91,6 +93,6 @@ class LakeQueryForm(WeirForm):
         label=gettext_lazy("Query"),
         widget=forms.Textarea(attrs={"rows": 5, "class": "mono", "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "One SELECT statement of DuckDB: at most 1,000 rows, 30 s, 512 MB. The audit log records it."
+            "One SELECT statement in the SQL of DuckDB. The result has at most 1,000 rows; the query may take 30 s and 512 MB. The audit log records the query."
         ),
     )

@@ -104,14 +104,14 @@ def english(text: str, plural: str, count: int) -> str:
     return plural if plural and count != 1 else text
 
 
-def render(value: Value, translate: Translate, shown: Callable[[str], str] = str) -> str:
-    """`shown`: the form of a name or a number in the language. Raises KeyError for a text whose placeholders have no values."""
+def render(value: Value, translate: Translate, localized: Callable[[str], str] = str) -> str:
+    """`localized`: the form of a name or a number in the language. Raises KeyError for a text whose placeholders have no values."""
     if isinstance(value, str):
-        return shown(value)
+        return localized(value)
     if isinstance(value, Phrase):
         text = translate(value.text, value.plural, value.count)
-        return text.format(**{name: render(v, translate, shown) for name, v in value.values.items()})
-    return translate(LIST_SEPARATOR, "", 1).join(render(v, translate, shown) for v in value)
+        return text.format(**{name: render(v, translate, localized) for name, v in value.values.items()})
+    return translate(LIST_SEPARATOR, "", 1).join(render(v, translate, localized) for v in value)
 
 
 def number_of(count: int, text: str, plural: str) -> Phrase:

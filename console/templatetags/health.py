@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from console import durations, fragments, vocabulary
 from console.fragments import state_label
+from console.health_steps import step_link
 from controlplane.domain.health import RULE_OF, CheckName, CheckState, ValueUnit
 from controlplane.domain.text import size_text
 from controlplane.selectors.health import HealthCheckRow
@@ -23,6 +24,13 @@ TONES = {CheckState.PASSED: "calm", CheckState.FAILED: "amber", CheckState.UNKNO
 @register.simple_tag
 def check_state(state: str) -> SafeString:
     return format_html('<span class="st st-{}">{}</span>', TONES[CheckState(state)], state_label(state))
+
+
+@register.simple_tag
+def check_step(name: str, subject: str = "") -> SafeString:
+    """The link to the page of the next step; empty if the user may not open it."""
+    found = step_link(name, subject)
+    return format_html('<a class="go" href="{}">{}</a>', found.url, found.label) if found else SafeString("")
 
 
 @register.filter

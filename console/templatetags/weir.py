@@ -106,6 +106,7 @@ register.simple_tag(changed_values.short_values, name="short_values")
 register.simple_tag(driver_cells.driver_state, name="driver_state")
 register.simple_tag(cells.isr, name="isr")
 register.simple_tag(record_links.committed_offset, name="committed_offset")
+register.simple_tag(record_links.record_url, name="record_url")
 register.simple_tag(permission_links.permission_check, name="permission_check")
 register.simple_tag(cluster_cells.alerts, name="alerts_badge")
 

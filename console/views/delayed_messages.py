@@ -101,6 +101,7 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
         "button": _cancel(found),
         "fatal": True,
         "back": back,
+        "back_label": _("Do not cancel"),
         "method": "POST",
         "path": f"topics/{name}/delayed-messages/cancel",
         "body": {"partition": partition, "offset": offset, "comment": "COMMENT"},

@@ -35,7 +35,7 @@ class MaskingRuleForm(WeirForm):
     topics = forms.CharField(
         max_length=249,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
-        help_text=gettext_lazy("Name of a topic, with * for any characters: payments.*"),
+        help_text=gettext_lazy("Name of a topic. * matches any characters, for example payments.*"),
     )
     target = forms.ChoiceField(
         label=gettext_lazy("Part"),
@@ -47,8 +47,8 @@ class MaskingRuleForm(WeirForm):
         max_length=200,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "JSON path in keys and values: $.customer.card, $.items.price, $..email. Empty: the whole. "
-            "For headers the name, with * for any characters."
+            "Keys and values: a JSON path, for example $.customer.card, $.items.price or $..email. Leave empty to mask all of the key or value. "
+            "Headers: the name of the header, where * matches any characters."
         ),
     )
     comment = comment_field()

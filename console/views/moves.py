@@ -438,6 +438,7 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
         "lines": lines,
         "button": button,
         "back": back,
+        "back_label": _("Do not cancel") if verb == MoveVerb.CANCEL else "",
         "crumb": _("Move {id}").format(id=row.id),
         "method": "POST",
         "path": f"moves/{row.id}/{verb}",

@@ -45,17 +45,17 @@ def nearest(value: float) -> int:
 def coarse_duration(value_s: float, rounded: Callable[[float], int] = nearest) -> str:
     """Seconds rounded to one unit, for sentences that must not change every second. Hours below ten have halves. `rounded`: `math.floor` for a lower
     bound, `math.ceil` for an upper one."""
-    s = rounded(value_s)
-    tens = rounded(s / 10) * 10
-    if s < 10:
-        return f"{s} s"
+    whole_s = rounded(value_s)
+    tens = rounded(whole_s / 10) * 10
+    if whole_s < 10:
+        return f"{whole_s} s"
     if tens < 60:
         return f"{tens} s"
-    if s < 5400:
-        return f"{rounded(s / 60)} min"
-    if s < 36_000:
-        return f"{rounded(s / 1800) / 2:g} h"
-    return f"{rounded(s / 3600)} h" if s < 172_800 else f"{rounded(s / 86400)} d"
+    if whole_s < 5400:
+        return f"{rounded(whole_s / 60)} min"
+    if whole_s < 36_000:
+        return f"{rounded(whole_s / 1800) / 2:g} h"
+    return f"{rounded(whole_s / 3600)} h" if whole_s < 172_800 else f"{rounded(whole_s / 86400)} d"
 
 
 def coarse_count(count: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TypeVar
 
@@ -28,6 +28,8 @@ from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, li
 from controlplane.selectors.visibility import GROUP, TOPIC, sees
 
 COLUMNS = ("group_id", "state", "coordinator")
+IN_FLIGHT_GROUPS_MAX = 25
+"""Maximum number of groups of a list whose records in flight are read, those with the largest lag first: each is a request to each broker."""
 T = TypeVar("T")
 
 
@@ -35,7 +37,8 @@ T = TypeVar("T")
 class ShareGroupRow:
     """`member_count`, `lag_records`: null if the coordinator did not describe the group. `lag_records`: records whose delivery has not ended, over the
     partitions with a known lag; `partitions_unknown` counts the others. As last observed by the cluster monitor: `lag_ms_max`, the age of the oldest record
-    at a start offset, null if unknown; `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`), that of the worst partition."""
+    at a start offset, null if unknown; `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`), that of the worst partition.
+    `partitions_full`: partitions that deliver no new record, because of their limit of records in flight; null if no leader was asked or responded."""
 
     group_id: str
     state: str
@@ -47,6 +50,7 @@ class ShareGroupRow:
     status: str
     partitions_unknown: int
     coordinator: int
+    partitions_full: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +154,13 @@ def share_group_list(
     shown, total, window = ordered_page(listed, order, page=page, per_page=per_page)
     described = _describe(shown, brokers)
     observed = _monitor_rows(g.group_id for g in shown)
+    full = _full_partitions(described.values(), brokers)
+    rows = [
+        _row(g.group_id, g.state, g.coordinator, described.get((g.coordinator, g.group_id)), observed[g.group_id])
+        for g in shown
+    ]
     return ShareGroupPage(
-        rows=[
-            _row(g.group_id, g.state, g.coordinator, described.get((g.coordinator, g.group_id)), observed[g.group_id])
-            for g in shown
-        ],
+        rows=[replace(row, partitions_full=full.get(row.group_id)) for row in rows],
         total=total,
         window=window,
         sort=sort,
@@ -182,9 +188,10 @@ def share_group(group_id: str) -> ShareGroupDetail:
     in_flight = {key: x for a in responses if a.value for key, x in a.value[1].items() if sees(TOPIC, key[0])}
     configs = desired_group_configs(group_id)
     topic = configs.get(DEAD_LETTER_TOPIC, "")
+    row = _row(group_id, group.state, coordinator, group, observed)
     return ShareGroupDetail(
         group_id=group_id,
-        row=_row(group_id, group.state, coordinator, group, observed),
+        row=replace(row, partitions_full=_full_count(in_flight)),
         epoch=group.epoch,
         assignor=group.assignor,
         members=[
@@ -236,6 +243,26 @@ def _describe(
         {b: brokers[b] for b in requested}, lambda c, b: client.describe_share_groups(c, requested[b])
     )
     return {(a.broker_id, g.group_id): g for a in responses for g in a.value or []}
+
+
+def _full_partitions(groups: Iterable[DescribedShareGroup], brokers: Mapping[int, BrokerAddress]) -> dict[str, int]:
+    """The number of partitions at their limit, of the groups whose leaders responded. A group without members or without lag holds no records."""
+    behind = sorted((g for g in groups if g.members and g.lag_records), key=lambda g: -(g.lag_records or 0))
+    names = [g.group_id for g in behind[:IN_FLIGHT_GROUPS_MAX]]
+    if not names:
+        return {}
+    responses = _call_all(brokers, lambda c, _: {name: client.describe_in_flight(c, name) for name in names})
+    found: dict[str, int] = {}
+    for name in names:
+        in_flight = {key: x for a in responses if a.value for key, x in a.value[name].items() if sees(TOPIC, key[0])}
+        count = _full_count(in_flight)
+        if count is not None:
+            found[name] = count
+    return found
+
+
+def _full_count(in_flight: Mapping[tuple[str, int], RecordsInFlight]) -> int | None:
+    return sum(x.in_flight >= x.in_flight_max for x in in_flight.values()) if in_flight else None
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@
     socket.onopen = () => {
       attempts = 0;
       disconnectedAt = null;
-      showState("on", gettext("live"));
+      showState("on", gettext("connected"));
       document.dispatchEvent(new CustomEvent("weir:connected"));
     };
     socket.onmessage = (event) => {

@@ -11,7 +11,7 @@ from tests.project import catalogs
 from tests.project.catalogs import DOMAINS, LANGUAGES, CatalogText
 
 PLACEHOLDER = re.compile(r"%\(\w+\)s|%%|\{\w*(?:![rs])?(?::[^{}]*)?\}")
-GRAMMAR = {"{has}", "{is}", "{was}"}
+GRAMMAR = {"{has}", "{is}", "{s}", "{was}"}
 """Forms of English verbs in the texts of alerts: they have no meaning in a language without them."""
 TAG = re.compile(r"</?\w+|&\w+;")
 PAIRS = [(language, domain) for language in LANGUAGES for domain in DOMAINS]

@@ -33,7 +33,7 @@ def test_the_page_lists_messages_and_offers_requests_to_operators(
     assert "3 undecided" in page and "/proposals/new/?kind=half.commit&amp;target=orders-0%403" in page
     assert "/messages/?topic=orders.half&amp;partitions=0&amp;start=offset&amp;offset=3&amp;limit=1" in page
     review = text(operator, "/proposals/new/?kind=half.commit&target=orders-0%403")
-    assert 'href="/topics/orders/half-messages/">Go back</a>' in review
+    assert 'href="/topics/orders/half-messages/">Cancel</a>' in review
     assert "4 of 15" in page and page.count("kind=half.rollback") == 2
     assert "st st-amber" in page and "expiring</span>" in page and "can no longer be committed" in page
     assert page.count('class="button fatal"') == 2, "only the rollback deletes"

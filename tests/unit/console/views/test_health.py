@@ -75,3 +75,11 @@ def test_anomalies_and_their_switches(viewer: Client, operator: Client, world: W
     assert operator.post("/health/anomalies/topic.records_per_s/on/").status_code == 302
     assert AnomalySwitch.objects.get().alerts
     assert operator.post("/health/anomalies/none/on/").status_code == 404
+
+
+def test_a_failed_check_leads_to_the_page_of_its_next_step(viewer: Client, world: World) -> None:
+    world.topic("single", (1,))
+    health.evaluate()
+    assert 'href="/health/checks/replication/">failed objects' in text(viewer, "/health/")
+    page = text(viewer, "/health/checks/replication/")
+    assert 'href="/moves/new/?kind=replication_factor&amp;topic=single"' in page

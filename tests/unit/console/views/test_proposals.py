@@ -143,7 +143,10 @@ def test_the_records_deleted_after_an_election_are_on_both_pages(
         page = " ".join(operator.get(address).content.decode().split())
         assert "Broker 2 deleted 500 records (offsets 538 to 1,037) at" in page
         assert "At least 462 of them had been acknowledged." in page
-    assert f'href="{request}">approval request {row.pk}' in operator.get(partition).content.decode()
+    page = operator.get(partition).content.decode()
+    assert f'href="{request}">approval request {row.pk}' in page
+    assert 'href="/messages/?topic=orders&amp;partitions=2&amp;start=offset&amp;offset=538&amp;limit=1"' in page
+    assert 'href="/topics/orders/produce/"' in page, "what the operator can do about the loss"
     truncation.high_watermark = 538
     truncation.save()
     assert "It is not known whether they had been acknowledged." in operator.get(request).content.decode()

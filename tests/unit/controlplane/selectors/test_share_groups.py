@@ -75,6 +75,31 @@ def test_records_in_flight_are_those_of_the_leaders_that_answer(groups: ShareGro
     assert [(x.member_id, x.acquired) for x in found.members] == [("m1", 3), ("m2", 0)]
 
 
+def test_a_list_counts_the_partitions_at_their_limit_of_records_in_flight(groups: ShareGroupWorld) -> None:
+    assert [r.partitions_full for r in selectors.share_group_list().rows] == [None, None, None], "no leader answered"
+    groups.in_flight["b"] = [
+        records_in_flight("orders", 0, in_flight=200),
+        records_in_flight("orders", 1, in_flight=199),
+    ]
+    rows = selectors.share_group_list().rows
+    assert [r.partitions_full for r in rows] == [None, 1, None]
+    assert selectors.share_group("b").row == rows[1]
+    groups.in_flight["b"] = [records_in_flight("orders", 0, in_flight=3)]
+    assert selectors.share_group_list().rows[1].partitions_full == 0
+
+
+def test_a_list_reads_records_in_flight_only_of_groups_with_the_largest_lag(
+    groups: ShareGroupWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(selectors.client, "describe_in_flight", lambda c, name: asked.append(name) or {})
+    monkeypatch.setattr(selectors, "IN_FLIGHT_GROUPS_MAX", 1)
+    groups.groups["other"] = {("orders", 0): (5, 99)}
+    groups.members["other"] = ["m3"]
+    selectors.share_group_list()
+    assert set(asked) == {"other"}
+
+
 def create_share_partition(index: int, group: str = "b", topic: str = "orders", **values: object) -> None:
     now = timezone.now()
     ShareGroupPartition.objects.create(group_id=group, topic=topic, index=index, observed_at=now, **values)
