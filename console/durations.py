@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from controlplane.domain import text
 
-AMOUNT = r"(\d[\d,]*(?:\.\d+)?) (d|h|min|s)"
+AMOUNT = r"(\d[\d,]*(?:\.\d+)?) (y|d|h|min|s)"
 ONE_AMOUNT = re.compile(AMOUNT)
 WHOLE_DURATION = re.compile(rf"{AMOUNT}(?: {AMOUNT})?")
 EXACT_FROM_S = 60
@@ -40,6 +40,8 @@ def localized(value: str) -> str:
 def _amount(amount: re.Match[str]) -> str:
     count, unit = amount.groups()
     match unit:
+        case "y":
+            return _("{count} y").format(count=count)
         case "d":
             return _("{count} d").format(count=count)
         case "h":

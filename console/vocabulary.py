@@ -312,6 +312,7 @@ WORDS = (
 
 OBJECTS = (
     *("console_user", "document", "lake", "masking", "notification", "proposal", "records", "scram"),
+    "share_group",
     *("spark_job", "threshold", "transaction"),
 )
 """Kinds of objects of changes that are not also texts of pages."""

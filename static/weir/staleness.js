@@ -12,9 +12,9 @@
 
   const ageText = (seconds) => {
     if (seconds === null) return gettext("never");
-    const amount = (text, value) => interpolate(text, [Math.floor(value)]);
-    if (seconds < 120) return amount(gettext("%s s"), seconds);
-    return seconds < 7200 ? amount(gettext("%s min"), seconds / 60) : amount(gettext("%s h"), seconds / 3600);
+    const amount = (text, value) => interpolate(text, { count: Math.floor(value) }, true);
+    if (seconds < 120) return amount(gettext("%(count)s s"), seconds);
+    return seconds < 7200 ? amount(gettext("%(count)s min"), seconds / 60) : amount(gettext("%(count)s h"), seconds / 3600);
   };
 
   // `healthOld`: the health in the top bar is stale, too.

@@ -19,6 +19,7 @@ CHINESE = "zh-hans"
         ("1 h 13 min", "1 h 13 min", "1 小时 13 分钟"),
         ("1,234.5 s", "1,234.5 s", "1,234.5 秒"),
         ("7 d", "7 d", "7 天"),
+        ("1 y", "1 y", "1 年"),
         ("10 min late", "10 min late", "10 min late"),
         ("5 MB", "5 MB", "5 MB"),
         ("orders", "orders", "orders"),

@@ -16,6 +16,7 @@ from controlplane.selectors import next_steps as selectors
 
 ADMINISTRATOR = User(username="administrator", is_staff=True, is_superuser=True)
 TARGETS = {
+    StepKind.DEMOTE_BROKER: ["2", "3"],
     StepKind.START_PROCESS: ["broker-2"],
     StepKind.PROPOSE_ELECTION: ["orders", "0"],
     StepKind.OPEN_PARTITION: ["orders", "0"],

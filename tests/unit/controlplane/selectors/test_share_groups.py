@@ -92,7 +92,12 @@ def test_a_list_reads_records_in_flight_only_of_groups_with_the_largest_lag(
     groups: ShareGroupWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(selectors.client, "describe_in_flight", lambda c, name: asked.append(name) or {})
+
+    def describe_in_flight(_: object, group_id: str) -> dict[object, object]:
+        asked.append(group_id)
+        return {}
+
+    monkeypatch.setattr("controlplane.clients.share_groups.describe_in_flight", describe_in_flight)
     monkeypatch.setattr(selectors, "IN_FLIGHT_GROUPS_MAX", 1)
     groups.groups["other"] = {("orders", 0): (5, 99)}
     groups.members["other"] = ["m3"]
