@@ -177,7 +177,7 @@ cli: setup  ## Kafka's own command line tools, from Maven, on three brokers (opt
 	$(BIN)/python -m tests.cli $(ARGS)
 
 browser: setup tools  ## the console in Chromium; screenshots in build/
-	WEIR_TEST_SCREENSHOTS=1 $(BIN)/python -m pytest tests/browser -m "long or not long" $(ARGS)
+	BROWSER_SCREENSHOTS=1 $(BIN)/python -m pytest tests/browser -m "long or not long" $(ARGS)
 
 screenshots: setup tools  ## contact sheets of every page in two languages, two themes and three widths, to be looked at; some 20 minutes (options: make screenshots ARGS='--only overview topic')
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)

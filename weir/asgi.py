@@ -25,6 +25,7 @@ from django.conf import settings  # noqa: E402
 from console.live_fanout import deliver_locally, receive_for_pages  # noqa: E402
 from console.sockets import urlpatterns  # noqa: E402
 from controlplane.selectors.shared_rows import set_sharing  # noqa: E402
+from weir.allocator import limit_arenas  # noqa: E402
 from weir.celery import app as celery_app  # noqa: E402
 from weir.health import HealthChecks  # noqa: E402
 from weir.request_priority import PagesFirst  # noqa: E402
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from controlplane.monitoring.monitor import ClusterMonitor
 
 celery_app.set_default()  # services wake the worker through it
+limit_arenas()
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from tests.unit.connect_server import WorkerState, running_worker
 expect.set_options(timeout=120_000)  # a busy machine is slow
 
 SHOTS = ROOT / "build" / "screenshots"
-SCREENSHOTS = "WEIR_TEST_SCREENSHOTS"
+SCREENSHOTS = "BROWSER_SCREENSHOTS"
 ARGS = [
     "--no-sandbox",
     "--disable-dev-shm-usage",
