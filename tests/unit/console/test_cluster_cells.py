@@ -91,7 +91,7 @@ def test_the_reason_of_the_health_is_the_title_of_its_alert_in_the_language_of_t
     data["health"] = health | {"alert_kind": "anomaly", "alert_subject": "an id", "alert_metric": metric}
     assert cluster_cells.health_reason(data) == "Unusual metric: Records in per second (flights)."
     with translation.override("zh-hans"):
-        assert cluster_cells.health_reason(data) == "异常指标：每秒流入消息数 (flights)。"
+        assert cluster_cells.health_reason(data) == "异常指标：每秒流入消息数（flights）。"
 
 
 def test_the_reason_of_the_health_is_a_sentence_with_its_numbers_in_each_language() -> None:
@@ -113,4 +113,4 @@ def test_the_reason_of_the_health_is_a_sentence_with_its_numbers_in_each_languag
     }
     assert cluster_cells.health_reason(data) == "Rejected client: User:x (authentication failed)."
     with translation.override("zh-hans"):
-        assert cluster_cells.health_reason(data).startswith("被拒绝的客户端：User:x (")
+        assert cluster_cells.health_reason(data).startswith("被拒绝的客户端：User:x（")
