@@ -116,7 +116,7 @@ POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKE
 
 LABELS: dict[str, str] = {
     StepKind.DRAIN_BROKER: gettext_lazy("Drain broker {0}"),
-    StepKind.DEMOTE_BROKER: gettext_lazy("Move leadership off broker {0} ({1} partitions)"),
+    StepKind.DEMOTE_BROKER: gettext_lazy("Move leadership off broker {0} (partitions: {1})"),
     StepKind.OPEN_BROKER: gettext_lazy("Open broker {0}"),
     StepKind.PROPOSE_ELECTION: gettext_lazy("Request unclean leader election of {0}-{1}"),
     StepKind.OPEN_PARTITION: gettext_lazy("Open partition {0}-{1}"),

@@ -22,7 +22,7 @@ CONDITIONS: dict[ThresholdName, str] = {
     ThresholdName.DELAYED_OVERDUE: gettext_lazy("Late by more than"),
     ThresholdName.DEAD_LETTERS_GROWN: gettext_lazy("New dead letters in 10 minutes, from"),
     ThresholdName.CLIENT_REJECTED: gettext_lazy("Rejected requests per minute, above"),
-    ThresholdName.FAILURES_KEPT: gettext_lazy("Alert ends by itself after"),
+    ThresholdName.FAILURES_KEPT: gettext_lazy("Alert ends automatically after"),
     ThresholdName.ANOMALY_DISTANCE: gettext_lazy("Median absolute deviations, above"),
 }
 """Other thresholds have their titles: they decide about no single alert."""
@@ -32,7 +32,7 @@ _CHANGES: dict[ThresholdScope, str] = {
     ThresholdScope.GROUP: gettext_lazy("change for this group"),
     ThresholdScope.TOPIC: gettext_lazy("change for this topic"),
 }
-_OWN_VALUES: dict[ThresholdScope, str] = {
+_SCOPES: dict[ThresholdScope, str] = {
     ThresholdScope.CLUSTER: gettext_lazy("(value of the cluster)"),
     ThresholdScope.BROKER: gettext_lazy("(own value of this broker)"),
     ThresholdScope.GROUP: gettext_lazy("(own value of this group)"),
@@ -50,4 +50,4 @@ def change_label(objects: ThresholdScope) -> str:
 
 
 def scope_label(scope: ThresholdScope) -> str:
-    return _OWN_VALUES[scope]
+    return _SCOPES[scope]

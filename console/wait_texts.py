@@ -10,13 +10,12 @@ from django.utils.translation import ngettext
 from console.states import TONES
 from console.vocabulary import translated
 from controlplane.domain.wait_reason import NEEDS_OPERATOR, TEXTS, Wait
-
-SEPARATOR = ", "
+from weir_common.phrases import LIST_SEPARATOR
 
 
 def wait_text(waits: Iterable[Wait]) -> str:
     """The reasons with their numbers of partitions."""
-    return _(SEPARATOR).join(map(_waiting, waits))
+    return _(LIST_SEPARATOR).join(map(_waiting, waits))
 
 
 def wait_tone(waits: Sequence[Wait]) -> str:

@@ -77,12 +77,13 @@ class StoredTruncations:
         self._writing.discard(directory.path)
         if error is not None and not isinstance(error, (DiskFailed, DiskFull)):
             raise error
+        is_stale = directory.path in self._stale
+        self._stale.discard(directory.path)
         self.is_written = error is None
         if error is not None:
             log.warning("truncation checkpoint not written: path=%s error=%s", directory.path, error)
             self._log_dirs.on_write_error(directory, error)
-        elif directory.path in self._stale:
-            self._stale.discard(directory.path)
+        elif is_stale:
             self._write(directory)
 
 

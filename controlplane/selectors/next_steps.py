@@ -118,7 +118,7 @@ def _disk_slow(a: AlertRow) -> list[NextStep]:
     if broker is None or leadership_disabled(broker.configs):
         return _broker(a)  # the page of the broker restores leadership
     leaders = str(ObservedPartition.objects.filter(leader=broker.pk).count())
-    label = f"Move leadership off broker {a.subject} ({leaders} partitions)"
+    label = f"Move leadership off broker {a.subject} (partitions: {leaders})"
     return [NextStep(StepKind.DEMOTE_BROKER, label, [a.subject, leaders]), *_broker(a)]
 
 
