@@ -22,6 +22,7 @@ from console.texts import gettext_lazy
 from controlplane.domain.config_units import parse_value
 from controlplane.domain.text import coarse_count, needed_count, size_text
 from controlplane.domain.topic_states import TopicHealth, TopicRowState
+from weir_common.durations import Duration, DurationUnit
 
 UNKNOWN_REASON = gettext_lazy("Unknown: no broker has reported this value yet.")
 
@@ -218,17 +219,24 @@ def topic_state(state_word: str, health: str) -> SafeString:
 
 
 NO_LIMIT = gettext_lazy("unlimited")
+MS_PER_UNIT = (
+    (DurationUnit.DAY, 86_400_000),
+    (DurationUnit.HOUR, 3_600_000),
+    (DurationUnit.MINUTE, 60_000),
+    (DurationUnit.SECOND, 1000),
+)
 NUMERIC = "num"
 """Kind of a column of numbers: aligned to the right, sorted by the greatest value first."""
 
 
 def config_text(name: str, value: str) -> str:
     """A config value for people, in the language of the request: NO_LIMIT, a duration or a size; "" if the raw value is clear."""
-    return durations.localized(_config_words(name, value))
+    words = _config_words(name, value)
+    return durations.localized(words) if isinstance(words, Duration) else words
 
 
-def _config_words(name: str, value: str) -> str:
-    """As `config_text`, with units that a form reads."""
+def _config_words(name: str, value: str) -> str | Duration:
+    """As `config_text`. A form reads the English text."""
     try:
         amount = int(value)
     except ValueError:
@@ -238,10 +246,10 @@ def _config_words(name: str, value: str) -> str:
     if name.endswith(".bytes"):
         return exact_size(amount) if amount >= 1000 else ""
     if name.endswith(".ms") and amount >= 1000:
-        for unit, ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        for unit, ms in MS_PER_UNIT:
             if amount % ms == 0:
-                return f"{amount // ms} {unit}"
-        return f"{amount / 1000} s"
+                return Duration.of(str(amount // ms), unit)
+        return Duration.of(str(amount / 1000), DurationUnit.SECOND)
     return ""
 
 
@@ -255,7 +263,7 @@ def exact_size(amount: int) -> str:
 
 def exact_text(name: str, value: str) -> str:
     """A config value as it can be typed: in words if the form reads exactly this value from them."""
-    words = _config_words(name, value)
+    words = str(_config_words(name, value))
     try:
         return words if words and parse_value(name, words) == value else value
     except ValueError:

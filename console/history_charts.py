@@ -26,17 +26,18 @@ from controlplane.selectors import history
 from controlplane.selectors.history import LakePart
 from controlplane.selectors.history_marks import MarkKind, MarkRow, marks
 from controlplane.selectors.visibility import current_visibility
+from weir_common.durations import Duration, DurationUnit
 from weir_common.history_codes import STEP_S
 
 RANGES = {
-    "15m": ("15 min", timedelta(minutes=15)),
-    "1h": ("1 h", timedelta(hours=1)),
-    "6h": ("6 h", timedelta(hours=6)),
-    "24h": ("24 h", timedelta(days=1)),
-    "7d": ("7 d", timedelta(days=7)),
-    "30d": ("30 d", timedelta(days=30)),
-    "90d": ("90 d", timedelta(days=90)),
-    "365d": ("1 y", timedelta(days=365)),
+    "15m": (Duration.of("15", DurationUnit.MINUTE), timedelta(minutes=15)),
+    "1h": (Duration.of("1", DurationUnit.HOUR), timedelta(hours=1)),
+    "6h": (Duration.of("6", DurationUnit.HOUR), timedelta(hours=6)),
+    "24h": (Duration.of("24", DurationUnit.HOUR), timedelta(days=1)),
+    "7d": (Duration.of("7", DurationUnit.DAY), timedelta(days=7)),
+    "30d": (Duration.of("30", DurationUnit.DAY), timedelta(days=30)),
+    "90d": (Duration.of("90", DurationUnit.DAY), timedelta(days=90)),
+    "365d": (Duration.of("1", DurationUnit.YEAR), timedelta(days=365)),
 }
 RANGE_DEFAULT = "15m"
 LIVE_RANGES = ("15m", "1h")
@@ -108,7 +109,7 @@ class PageCharts:
         return int(self.until.timestamp())
 
     @property
-    def ranges(self) -> dict[str, str]:
+    def ranges(self) -> dict[str, Duration]:
         return {key: label for key, (label, _) in RANGES.items()}
 
     @property

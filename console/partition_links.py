@@ -10,6 +10,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
 from console.vocabulary import translated
+from weir_common.durations import Duration
 from weir_common.phrases import Phrase, TranslatableText, Value
 
 PARTITION = "partition"
@@ -44,4 +45,4 @@ def _with_marks(value: Value, names: list[str]) -> Value:
             else:
                 values[name] = _with_marks(part, names)
         return Phrase(value.text, values, value.plural, value.count)
-    return value if isinstance(value, str) else [_with_marks(part, names) for part in value]
+    return value if isinstance(value, str | Duration) else [_with_marks(part, names) for part in value]

@@ -1,7 +1,7 @@
 """Sentences with names and values that a console can show in another language. Pure.
 
-A text is English with placeholders, and the key of a translation. Its values are names, numbers and durations, other phrases, and lists of these. Of the
-values, a language changes only the units of durations. Invariant: the stored form has the texts and the values, so a translation needs no parsing of a
+A text is English with placeholders, and the key of a translation. Its values are names, numbers and durations, other phrases, and lists of these. A
+language changes the phrases and the units of durations, never a string. Invariant: the stored form has the texts and the values, so a translation needs no parsing of a
 sentence. Does not contain: translations.
 """
 
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, Union
 
+from weir_common.durations import Duration, duration_from_json, duration_to_json
 from weir_common.json_values import Json, JsonObject
 
-Value: TypeAlias = Union[str, "Phrase", Sequence["Value"]]
+Value: TypeAlias = Union[str, Duration, "Phrase", Sequence["Value"]]
 """The values of a sequence are shown with LIST_SEPARATOR between them."""
 LIST_SEPARATOR = ", "
 """Is translated too: Chinese has its own comma for lists."""
@@ -49,7 +50,7 @@ class TranslatableText(str):
 
 def sentence(text: str, /, **values: object) -> TranslatableText:
     """A sentence for a page, in English until the page translates it. A value that is a sentence itself is translated, too, and so is the reason of an
-    exception. Other values than names, phrases and lists of these are shown as `str` shows them."""
+    exception. Other values than names, durations, phrases and lists of these are shown as `str` shows them."""
     return _text_of(Phrase(text, {name: _value(v) for name, v in values.items()}))
 
 
@@ -93,9 +94,9 @@ def _value(value: object) -> Value:
         value = reason_of(value)
     if isinstance(value, TranslatableText):
         return value.phrase
-    if isinstance(value, str | Phrase):
+    if isinstance(value, str | Duration | Phrase):
         return value
-    if isinstance(value, list | tuple) and value and all(isinstance(part, str | Phrase) for part in value):
+    if isinstance(value, list | tuple) and value and all(isinstance(part, str | Duration | Phrase) for part in value):
         return [_value(part) for part in value]
     return str(value)
 
@@ -104,9 +105,11 @@ def english(text: str, plural: str, count: int) -> str:
     return plural if plural and count != 1 else text
 
 
-def render(value: Value, translate: Translate, localized: Callable[[str], str] = str) -> str:
-    """`localized`: the form of a name or a number in the language. Raises KeyError for a text whose placeholders have no values."""
+def render(value: Value, translate: Translate, localized: Callable[[Duration], str] = str) -> str:
+    """`localized`: the form of a duration in the language. Raises KeyError for a text whose placeholders have no values."""
     if isinstance(value, str):
+        return value
+    if isinstance(value, Duration):
         return localized(value)
     if isinstance(value, Phrase):
         text = translate(value.text, value.plural, value.count)
@@ -122,6 +125,8 @@ def number_of(count: int, text: str, plural: str) -> Phrase:
 def to_json(value: Value) -> Json:
     if isinstance(value, str):
         return value
+    if isinstance(value, Duration):
+        return duration_to_json(value)
     if isinstance(value, Phrase):
         made: JsonObject = {"text": value.text}
         if value.values:
@@ -137,6 +142,8 @@ def from_json(stored: Json) -> Value:
             return stored
         case list():
             return [from_json(v) for v in stored]
+        case {"duration": list(amounts)}:
+            return duration_from_json(amounts)
         case {"text": str(text), **rest}:
             values, plural, count = rest.get("values", {}), rest.get("plural", ""), rest.get("count", 1)
             if isinstance(values, dict) and isinstance(plural, str) and isinstance(count, int):

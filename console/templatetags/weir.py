@@ -42,6 +42,7 @@ from controlplane.domain.alert_types import AlertKind, AlertMetric, ClientReject
 from controlplane.selectors.notifications import NotificationDeliveryRow
 from controlplane.selectors.paging import Page
 from weir_common import rest_operations
+from weir_common.durations import Duration, DurationUnit
 
 register = template.Library()
 
@@ -189,7 +190,7 @@ def threshold(value: float, unit: str) -> str:
         case ThresholdUnit.PERCENT:
             return f"{value:g} %"
         case ThresholdUnit.DAYS:
-            return durations.localized(f"{value:g} d")
+            return durations.localized(Duration.of(f"{value:g}", DurationUnit.DAY))
     return f"{value:,g}"
 
 

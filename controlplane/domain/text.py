@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from weir_common.durations import Duration, DurationUnit
+
 
 def count_text(count: int, noun: str, many: str = "") -> str:
     """`1 partition`, `2 partitions`; `many` for an irregular plural."""
@@ -21,20 +23,20 @@ def size_text(count: float) -> str:
     return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.1f} {unit}"
 
 
-def duration_text(value_s: float) -> str:
+def duration(value_s: float) -> Duration:
     """Seconds in the two largest units."""
     s = int(value_s)
     if s < 60:
-        return f"{s} s"
+        return Duration.of(str(s), DurationUnit.SECOND)
     if s < 3600:
-        return _two(s // 60, "min", s % 60 if s < 600 else 0, "s")
+        return _two(s // 60, DurationUnit.MINUTE, s % 60 if s < 600 else 0, DurationUnit.SECOND)
     if s < 86400:
-        return _two(s // 3600, "h", s % 3600 // 60, "min")
-    return _two(s // 86400, "d", s % 86400 // 3600, "h")
+        return _two(s // 3600, DurationUnit.HOUR, s % 3600 // 60, DurationUnit.MINUTE)
+    return _two(s // 86400, DurationUnit.DAY, s % 86400 // 3600, DurationUnit.HOUR)
 
 
-def _two(large: int, unit: str, small: int, part: str) -> str:
-    return f"{large} {unit} {small} {part}" if small else f"{large} {unit}"
+def _two(large: int, unit: DurationUnit, small: int, part: DurationUnit) -> Duration:
+    return Duration(((str(large), unit), (str(small), part)) if small else ((str(large), unit),))
 
 
 def nearest(value: float) -> int:
@@ -42,20 +44,22 @@ def nearest(value: float) -> int:
     return math.floor(value + 0.5)
 
 
-def coarse_duration(value_s: float, rounded: Callable[[float], int] = nearest) -> str:
+def coarse_duration(value_s: float, rounded: Callable[[float], int] = nearest) -> Duration:
     """Seconds rounded to one unit, for sentences that must not change every second. Hours below ten have halves. `rounded`: `math.floor` for a lower
     bound, `math.ceil` for an upper one."""
     whole_s = rounded(value_s)
     tens = rounded(whole_s / 10) * 10
     if whole_s < 10:
-        return f"{whole_s} s"
+        return Duration.of(str(whole_s), DurationUnit.SECOND)
     if tens < 60:
-        return f"{tens} s"
+        return Duration.of(str(tens), DurationUnit.SECOND)
     if whole_s < 5400:
-        return f"{rounded(whole_s / 60)} min"
+        return Duration.of(str(rounded(whole_s / 60)), DurationUnit.MINUTE)
     if whole_s < 36_000:
-        return f"{rounded(whole_s / 1800) / 2:g} h"
-    return f"{rounded(whole_s / 3600)} h" if whole_s < 172_800 else f"{rounded(whole_s / 86400)} d"
+        return Duration.of(f"{rounded(whole_s / 1800) / 2:g}", DurationUnit.HOUR)
+    if whole_s < 172_800:
+        return Duration.of(str(rounded(whole_s / 3600)), DurationUnit.HOUR)
+    return Duration.of(str(rounded(whole_s / 86400)), DurationUnit.DAY)
 
 
 def coarse_count(count: float) -> str:

@@ -18,7 +18,7 @@ from controlplane.domain.alert_types import AlertKind, AlertMetric, ClientReject
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.incident import BROKERS
-from controlplane.domain.text import duration_text
+from controlplane.domain.text import duration
 from controlplane.models import Alert, AlertEntry, AlertSilence, ClusterEvent
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
@@ -155,7 +155,7 @@ def silence() -> AlertRow | None:
     heartbeat_age = age_s(row.heartbeat_at)
     if row.zookeeper_connected is False and heartbeat_age is not None and heartbeat_age <= SILENT_AGE_S:
         return None
-    text = Phrase(MONITOR_SILENT, {"time": duration_text(old)})
+    text = Phrase(MONITOR_SILENT, {"time": duration(old)})
     return AlertRow(
         SILENCE_ID,
         AlertKind.MONITOR_SILENT,

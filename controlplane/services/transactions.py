@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from controlplane.clients import transactions as client
 from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.text import duration_text
+from controlplane.domain.text import duration
 from controlplane.domain.transactions import CoordinatorState, TransactionVerdict, parse_target
 from controlplane.models.change import Outcome
 from controlplane.selectors import hanging_transactions
@@ -229,7 +229,7 @@ def show_fence(target: str, arguments: Mapping[str, object]) -> ProposalText:
     }
     current_values = [sentence("Partitions in the transaction: {count}.", count=found.partition_count)]
     if row.open_s is not None:
-        current_values.append(sentence("Open for {time}.", time=duration_text(row.open_s)))
+        current_values.append(sentence("Open for {time}.", time=duration(row.open_s)))
     return ProposalText(sentence("Fence the producer of {target}", target=target), lines, facts, tuple(current_values))
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Route, ViewportSize, expect
 
-from controlplane.domain.text import duration_text
+from controlplane.domain.text import duration
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR, TABLES_IN_768_PIXELS
 from tests.browser.responses import ADMINISTRATOR
@@ -320,7 +320,7 @@ def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(
                 "statuses_changed": True,
             },
         )
-        lag = duration_text(24 * minute)
+        lag = str(duration(24 * minute))
         wanted = f"{'> ' if minute < 3 else ''}{lag}"
         wait_until(
             session, f"document.querySelector('.figures [data-f=lag_s]').innerText === '{wanted}'", f"a lag of {wanted}"

@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.domain.offset_input import duration_ms, offsets_of_text, scope_of_text
 from controlplane.domain.offset_reset_types import WAIT_MINUTES_MAX, ResetSpec, ResetState, ResetTarget
-from controlplane.domain.text import duration_text
+from controlplane.domain.text import duration
 from controlplane.models import OffsetReset
 from controlplane.selectors import offset_resets as selectors
 from controlplane.selectors.common import as_dict
@@ -223,7 +223,7 @@ def _cells(partition: selectors.ResetPartitionRow) -> tuple[str, ...]:
     span = (
         "-"
         if partition.span_ms is None
-        else ("> " if partition.span_at_least else "") + duration_text(partition.span_ms / 1000)
+        else ("> " if partition.span_at_least else "") + str(duration(partition.span_ms / 1000))
     )
     notes = [
         partition.problem,

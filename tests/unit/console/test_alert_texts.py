@@ -35,6 +35,7 @@ from controlplane.selectors.anomalies import AnomalyRow
 from controlplane.services.alert_facts import anomaly_text
 from tests.unit.console.test_catalogues import GRAMMAR
 from tests.unit.controlplane.domain.test_alert import ILL
+from weir_common.durations import Duration
 from weir_common.phrases import Phrase, Value, to_json
 
 VERBS = {"has", "have", "is", "are", "was", "were"}
@@ -95,9 +96,9 @@ EXAMPLES = (
 )
 
 
-def leaves(value: Value) -> Iterator[str]:
-    """The names and numbers in a value."""
-    if isinstance(value, str):
+def leaves(value: Value) -> Iterator[str | Duration]:
+    """The names, numbers and durations in a value."""
+    if isinstance(value, str | Duration):
         yield value
     elif isinstance(value, Phrase):
         for part in value.values.values():
@@ -107,13 +108,13 @@ def leaves(value: Value) -> Iterator[str]:
             yield from leaves(part)
 
 
-def facts_in(rule: str, alert: ComputedAlert) -> list[str]:
+def facts_in(rule: str, alert: ComputedAlert) -> list[str | Duration]:
     return [
-        leaf.strip()
+        leaf
         for name, value in alert.words.items()
         if f"{{{name}}}" in rule
         for leaf in leaves(value)
-        if leaf.strip() and f"{{{name}}}" not in GRAMMAR
+        if str(leaf).strip() and f"{{{name}}}" not in GRAMMAR
     ]
 
 
@@ -132,8 +133,9 @@ def test_a_chinese_alert_has_the_names_and_values_of_the_english_one(facts: Aler
         for template, english, chinese in ((rule.text, a.text, shown[0]), (rule.do, a.do, shown[1])):
             names = facts_in(template, a)
             with translation.override("zh-hans"):
-                translated = {n: durations.localized(n) for n in names}
-            assert [n for n in names if n in english and translated[n] not in chinese] == [], (english, chinese)
+                translated = {n: durations.localized(n) if isinstance(n, Duration) else n.strip() for n in names}
+            missing = [n for n in names if str(n).strip() in english and translated[n] not in chinese]
+            assert missing == [], (english, chinese)
             assert chinese != english and not VERBS & set(chinese.split()), chinese
             assert "{" not in chinese, chinese
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from weir_common.durations import Duration, DurationUnit
 from weir_common.phrases import (
     Phrase,
     TranslatableText,
@@ -26,6 +27,7 @@ from weir_common.phrases import (
     with_phrase,
 )
 
+HOURS = Duration((("1", DurationUnit.HOUR), ("23", DurationUnit.MINUTE)))
 NAMES = Phrase("{what} ({names})", {"what": number_of(2, "{count} group", "{count} groups"), "names": ["a", "{b}"]})
 
 
@@ -38,11 +40,25 @@ NAMES = Phrase("{what} ({names})", {"what": number_of(2, "{count} group", "{coun
         (number_of(1200, "{count} group", "{count} groups"), "1,200 groups"),
         (NAMES, "2 groups (a, {b})"),
         (Phrase("none"), "none"),
+        (HOURS, "1 h 23 min"),
+        (Phrase("in {time}", {"time": HOURS}), "in 1 h 23 min"),
+        ([HOURS, "5 s"], "1 h 23 min, 5 s"),
     ],
 )
 def test_a_value_is_rendered_and_stored(value: Value, text: str) -> None:
     assert render(value, english) == text
     assert render(from_json(json.loads(json.dumps(to_json(value)))), english) == text
+
+
+def test_only_a_duration_has_the_form_of_the_language() -> None:
+    value = from_json(json.loads(json.dumps(to_json([HOURS, "1 h 23 min"]))))
+    assert render(value, english, lambda shown: f"<{shown}>") == "<1 h 23 min>, 1 h 23 min"
+
+
+def test_a_sentence_keeps_its_durations() -> None:
+    text = sentence("{age}: {all}", age=HOURS, all=[HOURS, "orders"])
+    assert text == "1 h 23 min: 1 h 23 min, orders"
+    assert text.phrase.values == {"age": HOURS, "all": [HOURS, "orders"]}
 
 
 def test_each_part_is_translated() -> None:
@@ -88,6 +104,12 @@ def test_a_text_is_stored_with_its_phrase(text: str) -> None:
 def test_another_value_than_a_list_of_texts_is_an_error(stored: Any) -> None:
     with pytest.raises(TypeError):
         texts_from_json(stored)
+
+
+@pytest.mark.parametrize("amounts", [["1"], [["1"]], [["1", "week"]], [[1, "h"]]])
+def test_a_duration_of_another_form_is_an_error(amounts: Any) -> None:
+    with pytest.raises(TypeError):
+        from_json({"duration": amounts})
 
 
 @pytest.mark.parametrize("texts", ["x", {"x": 1}, 7, [7]])
