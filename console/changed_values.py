@@ -15,12 +15,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from console.access_rules import may_open
-from controlplane.domain.changed_values import ONLY_VALUE, ChangedValue, first_values
+from controlplane.domain.changed_values import ONLY_VALUE, ChangedValue, first_values, is_no_leader
 from controlplane.selectors.changes import ChangeRow
 
 NAME_CHARS_MAX = 60
 VALUE_CHARS_MAX = 30
-NO_LEADER = -1
 NAME_PREFIX = "configs."
 """A list does not show this first part of a name: the names of configs are known without it."""
 PARTITION_VALUE = re.compile(r"(\d+)\.(isr|leader|replicas)")
@@ -49,7 +48,7 @@ def _value_html(value: ChangedValue) -> SafeString:
     name, before, after = truncatechars(known, NAME_CHARS_MAX), _value_text(value.before), _value_text(value.after)
     if found := PARTITION_VALUE.fullmatch(known):
         name = _("partition {partition}: {what}").format(partition=found[1], what=_partition_value(found[2]))
-        before, after = (_("none") if v == NO_LEADER else _value_text(v) for v in (value.before, value.after))
+        before, after = (_("none") if is_no_leader(v) else _value_text(v) for v in (value.before, value.after))
     if value.before is None:
         return format_html('<span lang="">{} {}</span>', name, after)
     return format_html('<span lang="">{} <span class="sub">{} →</span> {}</span>', name, before, after)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from brokerd.cluster.model import NO_LEADER
+
 ONLY_VALUE = "value"
 """Name of a value that is recorded without a name, such as a throttle."""
 
@@ -37,6 +39,11 @@ def first_values(before: object, after: object) -> tuple[list[ChangedValue], int
     """The first different values, for a list of changes, and the number of the others. An empty value that did not exist before is none of them."""
     found = [v for v in changed_values(before, after) if v.before is not None or v.after not in EMPTY]
     return found[:LISTED_MAX], max(0, len(found) - LISTED_MAX)
+
+
+def is_no_leader(value: object) -> bool:
+    """Return whether a recorded leader of a partition means that the partition had none."""
+    return value == NO_LEADER
 
 
 def _flat(value: object, name: str = "") -> dict[str, object]:

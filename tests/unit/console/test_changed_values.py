@@ -8,6 +8,7 @@ from html import unescape
 import pytest
 from django.utils import timezone, translation
 
+from brokerd.cluster.model import NO_LEADER
 from console import changed_values
 from console.changed_values import NAME_CHARS_MAX, VALUE_CHARS_MAX, short_values, values_of_change
 from controlplane.domain.changed_values import ChangedValue
@@ -37,6 +38,13 @@ def test_a_value_without_a_name_a_new_value_and_no_value() -> None:
     assert words(values_of_change(change(5, 10))) == "5 → 10"
     assert words(values_of_change(change(None, {"alerts": True}))) == "alerts true"
     assert values_of_change(change(None, None)) == ""
+
+
+def test_a_partition_without_a_leader_has_none() -> None:
+    elected = words(values_of_change(change({"2": {"leader": NO_LEADER}}, {"2": {"leader": 1}})))
+    assert elected == "partition 2: leader none → 1"
+    lost = words(values_of_change(change({"2": {"leader": 1}}, {"2": {"leader": NO_LEADER}})))
+    assert lost == "partition 2: leader 1 → none"
 
 
 def test_long_values_are_cut_and_markup_is_escaped() -> None:
