@@ -24,7 +24,8 @@ from brokerd.replication.produce_latency import ProduceLatency
 from brokerd.replication.relocations import Relocations
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.sharing.dead_letters import DeadLetterCounts
-from brokerd.sharing.in_flight import records_in_flight
+from brokerd.sharing.in_flight import is_full, records_in_flight
+from brokerd.sharing.share_partition import SharePartition
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.log_dirs import LogDir
 from brokerd.wire.errors import ErrorCode
@@ -59,6 +60,9 @@ LAGGING_MAX = 20_000
 
 REMOTE_MAX = 20_000
 """Maximum number of partitions with tiered storage per response, about 60 bytes each."""
+
+SHARE_FULL_MAX = 20_000
+"""Maximum number of share partitions at their limit per response, about 60 bytes each."""
 
 REJECTED_CLIENTS_MAX = 100
 """Maximum number of clients with rejected requests per response."""
@@ -182,6 +186,8 @@ class LogDirsApi:
             response.share_letters = list(self._share_letter_counts())
         if body.share_group:
             response.share_in_flight = list(self._share_in_flight(body.share_group))
+        if body.share_full:
+            response.share_full = list(islice(self._full_share_partitions(), SHARE_FULL_MAX))
         if body.rejections:
             response.rejections = [*self._rejection_counts(), *self._rejected_clients()]
             response.failed_logins = list(self._failed_logins())
@@ -246,10 +252,10 @@ class LogDirsApi:
 
     def _share_in_flight(self, group_id: str) -> Iterator[DescribeLogDirsResponse.ShareInFlight]:
         """The share partitions of a group that this broker leads and has loaded."""
-        for shared in self._share_partitions:
-            if shared.place.group_id != group_id or shared.core is None or not shared.replica.leads:
+        for shared, core in self._led_share_partitions():
+            if shared.place.group_id != group_id:
                 continue
-            found = records_in_flight(shared.core, self._clock().mono_ms)
+            found = records_in_flight(core, self._clock().mono_ms)
             yield DescribeLogDirsResponse.ShareInFlight(
                 topic=shared.replica.topic,
                 partition_index=shared.replica.tp.partition,
@@ -263,6 +269,21 @@ class LogDirsApi:
                 in_flight=found.in_flight,
                 in_flight_max=found.in_flight_max,
             )
+
+    def _full_share_partitions(self) -> Iterator[DescribeLogDirsResponse.ShareFull]:
+        for shared, core in self._led_share_partitions():
+            if is_full(core):
+                yield DescribeLogDirsResponse.ShareFull(
+                    group_id=shared.place.group_id,
+                    topic=shared.replica.topic,
+                    partition_index=shared.replica.tp.partition,
+                )
+
+    def _led_share_partitions(self) -> Iterator[tuple[Shared, SharePartition]]:
+        """The share partitions that this broker leads and has loaded."""
+        for shared in self._share_partitions:
+            if shared.core is not None and shared.replica.leads:
+                yield shared, shared.core
 
     def _rejection_counts(self) -> Iterator[DescribeLogDirsResponse.Rejection]:
         for reason, count in sorted(self._rejections.counts.items()):

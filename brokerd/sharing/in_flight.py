@@ -8,6 +8,11 @@ from brokerd.sharing.delivery import RecordsInFlight, RecordState
 from brokerd.sharing.share_partition import SharePartition
 
 
+def is_full(partition: SharePartition) -> bool:
+    """Return whether the limit of records in flight is reached, so that no new record is delivered."""
+    return partition.end - partition.start >= partition.locks_max
+
+
 def records_in_flight(partition: SharePartition, now_ms: int) -> RecordsInFlight:
     """`now_ms`: monotonic ms."""
     acquired: Counter[str] = Counter()

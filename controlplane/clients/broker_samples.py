@@ -147,6 +147,8 @@ class BrokerSample:
     """The latest failed logins of these clients, at most five each; requested with `replicas`."""
     share_letters: tuple[ShareLetters, ...] | None = None
     """None if it was not requested."""
+    share_full: frozenset[tuple[str, Key]] | None = None
+    """(group, partition) of the share partitions at their limit of records in flight that the broker leads; None: not requested."""
     truncations: tuple[TruncationSample, ...] | None = None
     """The newest truncations of its replicas; None: not requested."""
 
@@ -199,6 +201,7 @@ def sample_broker(
         rejected_clients=directories.rejected_clients,
         failed_logins=directories.failed_logins,
         share_letters=led.share_letters,
+        share_full=led.share_full,
         truncations=directories.truncations,
     )
 
@@ -212,14 +215,14 @@ class _LedPartitions:
     produce_counts: tuple[int, ...] = ()
     remote: Mapping[Key, RemoteSample] | None = None
     share_letters: tuple[ShareLetters, ...] | None = None
+    share_full: frozenset[tuple[str, Key]] | None = None
 
 
 def _of_leader(connection: KafkaConnection) -> _LedPartitions:
-    """Out-of-sync replicas, the histogram of produce latencies, remote sizes, and numbers of dead letters. Empty for a broker of a version that does not
-    report them."""
-    response = connection.call(
-        ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[], lagging=True, remote=True, share_letters=True)
-    )
+    """Out-of-sync replicas, the histogram of produce latencies, remote sizes, numbers of dead letters, and share partitions at their limit. Empty for a
+    broker of a version that does not report them."""
+    body = m.DescribeLogDirsRequest(topics=[], lagging=True, remote=True, share_letters=True, share_full=True)
+    response = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body)
     lagging: dict[Key, dict[int, tuple[int, int]]] = {}
     for copy in response.lagging:
         lagging.setdefault((copy.topic, copy.partition_index), {})[copy.broker_id] = (copy.log_end, copy.log_start)
@@ -230,7 +233,8 @@ def _of_leader(connection: KafkaConnection) -> _LedPartitions:
         for r in response.remote
     }
     letters = tuple(ShareLetters(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in response.share_letters)
-    return _LedPartitions(lagging, tuple(response.produce_times or ()), remote, letters)
+    full = frozenset((x.group_id, (x.topic, x.partition_index)) for x in response.share_full)
+    return _LedPartitions(lagging, tuple(response.produce_times or ()), remote, letters, full)
 
 
 def list_offsets(

@@ -32,6 +32,7 @@ from controlplane.monitoring.remote_sizes import RemoteSizeCache
 from controlplane.monitoring.request_metrics import RequestStatistics
 from controlplane.monitoring.share_group_lag import ShareGroupLags
 from controlplane.monitoring.share_group_samples import ShareGroupSamples
+from controlplane.monitoring.share_limits import ShareLimits
 from controlplane.monitoring.traffic import TrafficCache
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.topic_configs import min_insync
@@ -82,7 +83,8 @@ class MetricsCache:
         self.topics: dict[str, TopicMetrics] = {}
         self.lags = GroupLags()
         self.share_groups = ShareGroupSamples()
-        self.share_lags = ShareGroupLags()
+        self.share_limits = ShareLimits()
+        self.share_lags = ShareGroupLags(self.share_limits.is_full)
         self.messages: Mapping[str, MessageMetrics] = {}
         """Half messages, delayed messages and dead letters by topic, from their own rounds."""
         self.answered: dict[int, bool] = {}
@@ -171,6 +173,7 @@ class MetricsCache:
                 self._apply_sizes(sample, leaders, changed)
                 self._apply_lagging(sample, leaders, changed)
             self.remote.apply(sample, leaders)
+            self.share_limits.apply(sample)
             self.traffic.apply(sample)
             self.requests.apply(sample)
             self.rejections.apply(sample)
@@ -204,6 +207,7 @@ class MetricsCache:
         """The broker did not respond. Its sizes stay as last reported."""
         self.answered[broker_id] = False
         self.traffic.forget(broker_id)
+        self.share_limits.forget(broker_id)
         self.requests.forget(broker_id)
         self.rejections.forget(broker_id)
         self.rejected_clients.forget(broker_id)

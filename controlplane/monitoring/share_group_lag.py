@@ -30,10 +30,15 @@ AgeOf = Callable[[Key, int, int], RecordAge | None]
 """(partition, offset, Unix ms) -> age of the record at the offset."""
 
 
+IsFullOf = Callable[[str, Key, int | None], bool | None]
+"""(group, partition, leader) -> whether the partition is at its limit of records in flight, if that is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class SharePartitionLag:
     """`start`: the first offset whose delivery has not ended, None before the first fetch. `records`: number of records from `start` on whose delivery has not
-    ended. `age`: of the record at `start`. `member_count`: number of members to which the partition is assigned. `block`: why the status is BLOCKED."""
+    ended. `age`: of the record at `start`. `member_count`: number of members to which the partition is assigned. `block`: why the status is BLOCKED. `is_full`: the
+    partition is at its limit of records in flight."""
 
     start: int | None
     records: int | None
@@ -41,6 +46,7 @@ class SharePartitionLag:
     status: LagStatus
     member_count: int
     block: Block = Block.NONE
+    is_full: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,8 @@ class ShareGroupLag:
 
 
 class ShareGroupLags:
-    def __init__(self) -> None:
+    def __init__(self, is_full_of: IsFullOf) -> None:
+        self._is_full_of = is_full_of
         self.groups: dict[str, ShareGroupLag] = {}
         self._tracks: dict[str, dict[Key, lag.Track]] = {}
         self._unstored: dict[tuple[str, Key], None] = {}
@@ -150,7 +157,8 @@ class ShareGroupLags:
             subscribed = not topics or offsets.topic in topics
             status = track.status(now_ms, subscribed=subscribed, block=block, elsewhere_ms=progress_ms)
             shown = block if status is LagStatus.BLOCKED else Block.NONE
-            lags[key] = SharePartitionLag(offsets.start, offsets.lag, age, status, members[key], shown)
+            is_full = self._is_full_of(group.group_id, key, found.leader)
+            lags[key] = SharePartitionLag(offsets.start, offsets.lag, age, status, members[key], shown, is_full)
             self._unstored[group.group_id, key] = None
         return ShareGroupLag(lags)
 
@@ -221,6 +229,7 @@ def _row(group_id: str, key: Key, partition_lag: SharePartitionLag, now: datetim
         lag_at_least=partition_lag.age is not None and partition_lag.age.at_least,
         status=partition_lag.status.value,
         block=partition_lag.block.value,
+        is_full=partition_lag.is_full,
         member_count=partition_lag.member_count,
         observed_at=now,
     )

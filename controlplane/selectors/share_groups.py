@@ -28,8 +28,6 @@ from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, li
 from controlplane.selectors.visibility import GROUP, TOPIC, sees
 
 COLUMNS = ("group_id", "state", "coordinator")
-IN_FLIGHT_GROUPS_MAX = 25
-"""Maximum number of groups of a list whose records in flight are read, those with the largest lag first: each is a request to each broker."""
 T = TypeVar("T")
 
 
@@ -37,8 +35,9 @@ T = TypeVar("T")
 class ShareGroupRow:
     """`member_count`, `lag_records`: null if the coordinator did not describe the group. `lag_records`: records whose delivery has not ended, over the
     partitions with a known lag; `partitions_unknown` counts the others. As last observed by the cluster monitor: `lag_ms_max`, the age of the oldest record
-    at a start offset, null if unknown; `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`), that of the worst partition.
-    `partitions_full`: partitions that deliver no new record, because of their limit of records in flight; null if no leader was asked or responded."""
+    at a start offset, null if unknown; `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`), that of the worst partition;
+    `partitions_full`: partitions that deliver no new record, because of their limit of records in flight, null if unknown. For one group they are counted
+    when it is read, by the leaders that respond."""
 
     group_id: str
     state: str
@@ -154,13 +153,12 @@ def share_group_list(
     shown, total, window = ordered_page(listed, order, page=page, per_page=per_page)
     described = _describe(shown, brokers)
     observed = _monitor_rows(g.group_id for g in shown)
-    full = _full_partitions(described.values(), brokers)
     rows = [
         _row(g.group_id, g.state, g.coordinator, described.get((g.coordinator, g.group_id)), observed[g.group_id])
         for g in shown
     ]
     return ShareGroupPage(
-        rows=[replace(row, partitions_full=full.get(row.group_id)) for row in rows],
+        rows=rows,
         total=total,
         window=window,
         sort=sort,
@@ -191,7 +189,7 @@ def share_group(group_id: str) -> ShareGroupDetail:
     row = _row(group_id, group.state, coordinator, group, observed)
     return ShareGroupDetail(
         group_id=group_id,
-        row=replace(row, partitions_full=_full_count(in_flight)),
+        row=replace(row, partitions_full=_full_count(x.in_flight >= x.in_flight_max for x in in_flight.values())),
         epoch=group.epoch,
         assignor=group.assignor,
         members=[
@@ -245,24 +243,10 @@ def _describe(
     return {(a.broker_id, g.group_id): g for a in responses for g in a.value or []}
 
 
-def _full_partitions(groups: Iterable[DescribedShareGroup], brokers: Mapping[int, BrokerAddress]) -> dict[str, int]:
-    """The number of partitions at their limit, of the groups whose leaders responded. A group without members or without lag holds no records."""
-    behind = sorted((g for g in groups if g.members and g.lag_records), key=lambda g: -(g.lag_records or 0))
-    names = [g.group_id for g in behind[:IN_FLIGHT_GROUPS_MAX]]
-    if not names:
-        return {}
-    responses = _call_all(brokers, lambda c, _: {name: client.describe_in_flight(c, name) for name in names})
-    found: dict[str, int] = {}
-    for name in names:
-        in_flight = {key: x for a in responses if a.value for key, x in a.value[name].items() if sees(TOPIC, key[0])}
-        count = _full_count(in_flight)
-        if count is not None:
-            found[name] = count
-    return found
-
-
-def _full_count(in_flight: Mapping[tuple[str, int], RecordsInFlight]) -> int | None:
-    return sum(x.in_flight >= x.in_flight_max for x in in_flight.values()) if in_flight else None
+def _full_count(limits: Iterable[bool]) -> int | None:
+    """`limits`: of each partition with a known number of records in flight, whether it is at its limit."""
+    found = list(limits)
+    return sum(found) if found else None
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------------
@@ -287,8 +271,9 @@ def _row(
     lag_ms = max((x.lag_ms for x in observed.values() if x.lag_ms is not None), default=None)
     lag_at_least = any(x.lag_at_least for x in observed.values())
     status = worst_status(LagStatus(x.status) for x in observed.values()).value
+    full = _full_count(x.is_full for x in observed.values() if x.is_full is not None)
     if group is None:
-        return ShareGroupRow(group_id, state, None, [], None, lag_ms, lag_at_least, status, 0, coordinator)
+        return ShareGroupRow(group_id, state, None, [], None, lag_ms, lag_at_least, status, 0, coordinator, full)
     topics = {x.topic for x in group.offsets} | {t for x in group.members for t in x.topics}
     return ShareGroupRow(
         group_id=group_id,
@@ -301,6 +286,7 @@ def _row(
         status=status,
         partitions_unknown=group.partitions_unknown,
         coordinator=coordinator,
+        partitions_full=full,
     )
 
 

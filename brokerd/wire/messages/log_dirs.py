@@ -82,6 +82,8 @@ class DescribeLogDirsRequest(Struct):
     share_group: str = f("string", "2+", tag=10_012, tagged="2+")
     # The response contains only those `clients` that have produced to this topic or read from it. Empty: all.
     clients_of: str = f("string", "2+", tag=10_013, tagged="2+")
+    # A tag of Weir: the response must also contain the share partitions at their limit of records in flight that this broker leads.
+    share_full: bool = f("bool", "2+", tag=10_014, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -253,6 +255,14 @@ class DescribeLogDirsResponse(Struct):
         in_flight: int = f("int32")
         in_flight_max: int = f("int32")
 
+    @dataclass(slots=True)
+    class ShareFull(Struct):
+        """A share partition that delivers no new record, because of its limit of records in flight."""
+
+        group_id: str = f("string")
+        topic: str = f("string")
+        partition_index: int = f("int32")
+
     throttle_time_ms: int = f("int32")
     error_code: int = f("int16", "3+")
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = f(array("DescribeLogDirsResult"))
@@ -278,3 +288,4 @@ class DescribeLogDirsResponse(Struct):
     share_in_flight: list[DescribeLogDirsResponse.ShareInFlight] = f(
         array("ShareInFlight"), "2+", tag=10_012, tagged="2+"
     )
+    share_full: list[DescribeLogDirsResponse.ShareFull] = f(array("ShareFull"), "2+", tag=10_013, tagged="2+")

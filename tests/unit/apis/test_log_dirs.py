@@ -268,21 +268,19 @@ def test_truncations_are_returned_on_request_only() -> None:
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
 
 
-def test_records_in_flight_of_a_share_group_are_returned_on_request_only() -> None:
-    def share_partition_replica(group_id: str, partition: int, *, leads: bool = True, loaded: bool = True) -> Any:
-        core = share_partition()
-        take(core, "m1", (0, 9))
-        replica = SimpleNamespace(topic="orders", tp=TopicPartition(UUID(int=1), partition), leads=leads)
-        place = SharePartitionKey(group_id, UUID(int=1), partition)
-        return SimpleNamespace(place=place, replica=replica, core=core if loaded else None)
+def share_partition_replica(
+    group_id: str, partition: int, *, leads: bool = True, loaded: bool = True, locks_max: int = 200
+) -> Any:
+    """A share partition with ten records in flight."""
+    core = share_partition(locks_max=locks_max)
+    take(core, "m1", (0, 9))
+    replica = SimpleNamespace(topic="orders", tp=TopicPartition(UUID(int=1), partition), leads=leads)
+    place = SharePartitionKey(group_id, UUID(int=1), partition)
+    return SimpleNamespace(place=place, replica=replica, core=core if loaded else None)
 
-    partitions = [
-        share_partition_replica("g", 0),
-        share_partition_replica("g", 1, leads=False),
-        share_partition_replica("g", 2, loaded=False),
-        share_partition_replica("other", 3),
-    ]
-    api = LogDirsApi(
+
+def api_of_shares(partitions: list[Any]) -> LogDirsApi:
+    return LogDirsApi(
         SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[])),  # type: ignore[arg-type]
         SimpleNamespace(under_way={}),  # type: ignore[arg-type]
         lambda: Now(1_000, 0),
@@ -292,6 +290,36 @@ def test_records_in_flight_of_a_share_group_are_returned_on_request_only() -> No
         tuple,
         share_partitions=partitions,
     )
+
+
+def test_share_partitions_at_their_limit_are_returned_on_request_only() -> None:
+    partitions = [
+        share_partition_replica("g", 0, locks_max=10),
+        share_partition_replica("g", 1),
+        share_partition_replica("g", 2, leads=False, locks_max=10),
+        share_partition_replica("g", 3, loaded=False, locks_max=10),
+        share_partition_replica("other", 4, locks_max=10),
+    ]
+    api = api_of_shares(partitions)
+    responses: list[DescribeLogDirsResponse] = []
+    for asked in (True, False):
+        body = DescribeLogDirsRequest(topics=[], share_full=asked)
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+    found = [(x.group_id, x.topic, x.partition_index) for x in responses[0].share_full]
+    assert found == [("g", "orders", 0), ("other", "orders", 4)]
+    assert responses[1].share_full == []
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
+
+
+def test_records_in_flight_of_a_share_group_are_returned_on_request_only() -> None:
+    partitions = [
+        share_partition_replica("g", 0),
+        share_partition_replica("g", 1, leads=False),
+        share_partition_replica("g", 2, loaded=False),
+        share_partition_replica("other", 3),
+    ]
+    api = api_of_shares(partitions)
     responses: list[DescribeLogDirsResponse] = []
     for group in ("g", ""):
         body = DescribeLogDirsRequest(topics=[], share_group=group)

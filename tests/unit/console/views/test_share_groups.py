@@ -92,6 +92,17 @@ def test_a_page_names_the_members_that_hold_records_and_a_reached_limit(
     )
 
 
+def test_the_list_shows_reached_limits_that_the_monitor_observed(viewer: Client) -> None:
+    assert "records in flight: unknown" in text(viewer, "/share-groups/"), "no sample"
+    values = {"group_id": "team/billing", "topic": "orders", "observed_at": timezone.now()}
+    ShareGroupPartition.objects.create(index=0, is_full=True, **values)
+    ShareGroupPartition.objects.create(index=1, is_full=None, **values)
+    page = text(viewer, "/share-groups/")
+    assert "1 partition at its limit of records in flight" in page and "records in flight: unknown" not in page
+    ShareGroupPartition.objects.update(is_full=False)
+    assert "records in flight" not in text(viewer, "/share-groups/")
+
+
 def test_a_group_with_dead_letters_leads_to_them(viewer: Client, world: World) -> None:
     assert "no topic" in text(viewer, "/share-groups/team/billing/")
     configs = {"errors.deadletterqueue.topic.name": "dlq.orders"}

@@ -40,6 +40,8 @@ class Clock:
         self.metrics = MetricsCache()
         self.stable: dict[tuple[str, int], int] = {}
         """Last stable offsets that the leader reports on request."""
+        self.share_full: frozenset[tuple[str, tuple[str, int]]] | None = None
+        """The share partitions at their limit that the leader reports."""
         monkeypatch.setattr(samples_module.timezone, "now", lambda: datetime.fromtimestamp(self.now_s, UTC))
 
     def run_until(
@@ -54,7 +56,9 @@ class Clock:
                 {"flights": [0, 1]}, self.metrics.share_lags.stalled_partitions()
             )
             stable = {key: self.stable[key] for key in requested if key in self.stable}
-            sample = BrokerSample(1, self.now_s * 1000, offsets, stable=stable, share_groups=groups)
+            sample = BrokerSample(
+                1, self.now_s * 1000, offsets, stable=stable, share_groups=groups, share_full=self.share_full
+            )
             changed = self.metrics.apply([sample], {}, self.world.image, self.now_s * 1000)
             self.metrics.write(changed, self.world.projection, self.world.image)
 
@@ -182,3 +186,24 @@ def test_a_live_update_has_lag_in_time_and_status(world: World) -> None:
     assert (first["lag_ms"], first["lag_at_least"], first["status"]) == (2_000, True, "healthy")
     assert (second["lag_ms"], second["lag_at_least"], second["status"]) == (None, False, "unknown")
     assert (first["block"], second["block"]) == ("", "")
+
+
+def test_a_share_partition_is_at_its_limit_while_its_leader_reports_it(clock: Clock) -> None:
+    def limits_in_rows() -> dict[int, bool | None]:
+        return dict(ShareGroupPartition.objects.values_list("index", "is_full"))
+
+    def run(full: frozenset[tuple[str, tuple[str, int]]] | None) -> None:
+        clock.share_full = full
+        clock.run_until(clock.now_s + 2, lambda s: group({F0: (5, 995), F1: (7, 993)}), lambda s: 1_000)
+
+    run(None)
+    assert limits_in_rows() == {0: None, 1: None}, "no sample"
+    run(frozenset({("workers", F0), ("others", F1)}))
+    assert limits_in_rows() == {0: True, 1: False}
+    run(None)
+    assert limits_in_rows() == {0: True, 1: False}, "a round without sizes requests no limits"
+    run(frozenset())
+    assert limits_in_rows() == {0: False, 1: False}
+    clock.metrics.apply([], {1: "no response"}, clock.world.image, clock.now_s * 1000)
+    run(None)
+    assert limits_in_rows() == {0: None, 1: None}, "the leader did not respond"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from controlplane.domain.access import AccessRecordKind
@@ -75,39 +77,45 @@ def test_records_in_flight_are_those_of_the_leaders_that_answer(groups: ShareGro
     assert [(x.member_id, x.acquired) for x in found.members] == [("m1", 3), ("m2", 0)]
 
 
-def test_a_list_counts_the_partitions_at_their_limit_of_records_in_flight(groups: ShareGroupWorld) -> None:
-    assert [r.partitions_full for r in selectors.share_group_list().rows] == [None, None, None], "no leader answered"
+def create_share_partition(index: int, group: str = "b", topic: str = "orders", **values: object) -> None:
+    now = timezone.now()
+    ShareGroupPartition.objects.create(group_id=group, topic=topic, index=index, observed_at=now, **values)
+
+
+def test_a_list_counts_the_partitions_at_their_limit_that_the_monitor_observed(
+    groups: ShareGroupWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list asked each broker for the records in flight of up to 25 groups."""
+    monkeypatch.delattr("controlplane.clients.share_groups.describe_in_flight")
+    assert [r.partitions_full for r in selectors.share_group_list().rows] == [None, None, None], "no sample"
+    create_share_partition(0, is_full=True)
+    create_share_partition(1, is_full=None)
+    create_share_partition(0, group="other", is_full=False)
+    create_share_partition(0, group="a/1", is_full=None)
+    with CaptureQueriesContext(connection) as several:
+        assert [r.partitions_full for r in selectors.share_group_list().rows] == [None, 1, 0]
+    ShareGroupPartition.objects.all().delete()
+    with CaptureQueriesContext(connection) as none:
+        selectors.share_group_list()
+    assert len(several) == len(none)
+
+
+def test_a_group_counts_the_partitions_at_their_limit_when_it_is_read(groups: ShareGroupWorld) -> None:
+    def partitions_full() -> int | None:
+        row = selectors.share_group("b").row
+        assert row is not None
+        return row.partitions_full
+
+    create_share_partition(0, is_full=True)
+    create_share_partition(1, is_full=True)
+    assert partitions_full() is None, "no leader responded"
     groups.in_flight["b"] = [
         records_in_flight("orders", 0, in_flight=200),
         records_in_flight("orders", 1, in_flight=199),
     ]
-    rows = selectors.share_group_list().rows
-    assert [r.partitions_full for r in rows] == [None, 1, None]
-    assert selectors.share_group("b").row == rows[1]
+    assert partitions_full() == 1
     groups.in_flight["b"] = [records_in_flight("orders", 0, in_flight=3)]
-    assert selectors.share_group_list().rows[1].partitions_full == 0
-
-
-def test_a_list_reads_records_in_flight_only_of_groups_with_the_largest_lag(
-    groups: ShareGroupWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    def describe_in_flight(_: object, group_id: str) -> dict[object, object]:
-        asked.append(group_id)
-        return {}
-
-    monkeypatch.setattr("controlplane.clients.share_groups.describe_in_flight", describe_in_flight)
-    monkeypatch.setattr(selectors, "IN_FLIGHT_GROUPS_MAX", 1)
-    groups.groups["other"] = {("orders", 0): (5, 99)}
-    groups.members["other"] = ["m3"]
-    selectors.share_group_list()
-    assert set(asked) == {"other"}
-
-
-def create_share_partition(index: int, group: str = "b", topic: str = "orders", **values: object) -> None:
-    now = timezone.now()
-    ShareGroupPartition.objects.create(group_id=group, topic=topic, index=index, observed_at=now, **values)
+    assert partitions_full() == 0
 
 
 def test_lag_in_time_and_status_are_those_of_the_monitor(groups: ShareGroupWorld) -> None:
