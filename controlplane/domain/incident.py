@@ -6,7 +6,7 @@ contain: how the objects of an alert are found (`selectors.incidents`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from controlplane.domain.alert import KINDS_IN_ORDER
@@ -168,6 +168,22 @@ def incidents(alerts: Sequence[OpenAlert]) -> list[Incident]:
     return sorted(
         found, key=lambda i: (i.severity is not Severity.AT_RISK, _rank(by_id[i.cause]), _order(by_id[i.cause]))
     )
+
+
+def effects_of(kind: AlertKind) -> frozenset[AlertKind]:
+    """The kinds that an alert of this kind explains, directly or through its effects."""
+    direct = {effect for rule in RULES if rule.cause is kind for effect in rule.effects}
+    return frozenset(direct.union(*(effects_of(effect) for effect in direct)))
+
+
+def explains_own_subject_only(kind: AlertKind) -> bool:
+    """Return whether each effect of an alert of this kind has its subject, as the lost data of a group has that of the group."""
+    return all(rule.of and not any(effects_of(e) for e in rule.effects) for rule in RULES if rule.cause is kind)
+
+
+def with_causes(kinds: Iterable[AlertKind]) -> frozenset[AlertKind]:
+    """These kinds and those that explain them, directly or through their effects. Without alerts of other kinds, alerts of these kinds have the same causes."""
+    return frozenset(kinds).union(cause for cause in AlertKind if effects_of(cause) & frozenset(kinds))
 
 
 def root(alert_id: int, explained: dict[int, int]) -> int:

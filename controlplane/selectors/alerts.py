@@ -169,10 +169,13 @@ def silence() -> AlertRow | None:
     )
 
 
-def open_alerts() -> list[AlertRow]:
-    """All open alerts, most severe and oldest first, after the alert of a silent monitor."""
-    rows = alert_shapes(visible(Alert.objects.filter(ended_at__isnull=True)).order_by("severity", "since", "pk"))
-    silent = silence()
+def open_alerts(kinds: Collection[AlertKind] = tuple(AlertKind)) -> list[AlertRow]:
+    """The open alerts of these kinds, most severe and oldest first, after the alert of a silent monitor."""
+    found = Alert.objects.filter(ended_at__isnull=True)
+    if len(kinds) < len(AlertKind):
+        found = found.filter(kind__in=kinds)
+    rows = alert_shapes(visible(found).order_by("severity", "since", "pk"))
+    silent = silence() if AlertKind.MONITOR_SILENT in kinds else None
     return [silent, *rows] if silent is not None else rows
 
 

@@ -5,7 +5,7 @@ Invariant: the cost is bounded. Of many partitions with problems the first are r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,6 +21,7 @@ from controlplane.domain.next_step import NextStep
 from controlplane.domain.page_phrases import STATE_ARROW, STATE_CHANGE
 from controlplane.domain.progress import StallCause
 from controlplane.models import (
+    Alert,
     AlertEntry,
     Change,
     ClusterEvent,
@@ -148,14 +149,35 @@ def incident_list() -> list[IncidentRow]:
 
 def raised() -> set[int]:
     """Ids of the open alerts with a less severe kind than one of their effects: lists show the severity of the incident, as its own page does."""
-    return {i.cause.id for i in incident_list() if i.severity != i.cause.severity}
+    return _causes_to_raise(open_alerts())
 
 
 def with_incident_severity(rows: list[AlertRow]) -> list[AlertRow]:
-    """Open alerts with the severity of their incidents, the most severe first."""
-    if all(a.severity == Severity.AT_RISK for a in rows):
-        return rows
-    return sorted(raise_severity(rows, raised()), key=lambda a: a.severity != Severity.AT_RISK)
+    """Open alerts with the severity of their incidents, the most severe first. Of the other open alerts, only those are read that can belong to their
+    incidents."""
+    return sorted(raise_severity(rows, _ids_to_raise(rows)), key=lambda a: a.severity != Severity.AT_RISK)
+
+
+def _ids_to_raise(rows: Iterable[AlertRow]) -> set[int]:
+    """Return those ids of `raised` that belong to these open alerts, and perhaps others."""
+    kinds: set[AlertKind] = set()
+    more_severe = Q()
+    for a in rows:
+        kind = AlertKind(a.kind)
+        if a.severity != Severity.AT_RISK and (effects := incident.effects_of(kind)):
+            kinds |= {kind, *effects}
+            own = {"subject": a.subject} if incident.explains_own_subject_only(kind) else {}
+            more_severe |= Q(kind__in=effects, **own)
+    if not kinds:
+        return set()
+    at_risk = Alert.objects.filter(more_severe, ended_at__isnull=True, severity=Severity.AT_RISK)
+    if AlertKind.MONITOR_SILENT not in kinds and not visible(at_risk).exists():
+        return set()
+    return _causes_to_raise(open_alerts(incident.with_causes(kinds)))
+
+
+def _causes_to_raise(rows: Sequence[AlertRow]) -> set[int]:
+    return {i.cause.id for i in _group(rows) if i.severity != i.cause.severity}
 
 
 def incident_detail(alert_id: int) -> IncidentDetail | None:

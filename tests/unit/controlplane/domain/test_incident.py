@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from controlplane.domain.alert_types import AlertKind as K
 from controlplane.domain.alert_types import Severity
-from controlplane.domain.incident import CAUSE_LATE_S, LAG_CAUSE_LATE_S, RULES, Incident, OpenAlert, causes, incidents
+from controlplane.domain.incident import (
+    CAUSE_LATE_S,
+    LAG_CAUSE_LATE_S,
+    RULES,
+    Incident,
+    OpenAlert,
+    causes,
+    effects_of,
+    explains_own_subject_only,
+    incidents,
+    with_causes,
+)
 
 
 def alert(number: int, kind: K, *objects: str, since: float = 0.0, grave: bool = False) -> OpenAlert:
@@ -138,3 +149,40 @@ def test_every_alert_is_in_exactly_one_incident(rows: list[tuple[K, int, int, bo
     found = incidents([alert(i, k, f"broker:{b}", since=s, grave=g) for i, (k, b, s, g) in enumerate(rows)])
     members = [a for i in found for a in (i.cause, *i.effects)]
     assert sorted(members) == list(range(len(rows)))
+
+
+def test_an_alert_explains_the_effects_of_its_effects() -> None:
+    assert effects_of(K.PARTITIONS_OFFLINE) > {K.GROUP_STALLED, K.GROUP_DATA_LOST}
+    assert effects_of(K.GROUP_STALLED) == {K.GROUP_RETENTION, K.GROUP_DATA_LOST}
+    assert effects_of(K.ANOMALY) == frozenset()
+    assert {k for k in K if effects_of(k) and explains_own_subject_only(k)} == {
+        K.GROUP_STOPPED,
+        K.GROUP_STALLED,
+        K.GROUP_FALLING_BEHIND,
+        K.MOVE_WILL_NOT_FINISH,
+    }
+
+
+CHAIN = [*sorted({rule.cause for rule in RULES} | {effect for rule in RULES for effect in rule.effects}), K.ANOMALY]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(CHAIN), st.integers(0, 1), st.integers(0, 200), st.booleans()), max_size=12),
+    st.sampled_from(CHAIN),
+)
+def test_the_incident_of_an_alert_needs_only_the_kinds_that_its_kind_selects(
+    rows: list[tuple[K, int, int, bool]], kind: K
+) -> None:
+    found = [
+        alert(i, k, f"broker:{n}", f"group:{n}", f"move:{n}", since=s, grave=g) for i, (k, n, s, g) in enumerate(rows)
+    ]
+    needed = with_causes({kind, *effects_of(kind)})
+    own = {a.id for a in found if a.kind is kind}
+    less = incidents([a for a in found if a.kind in needed])
+    everything = incidents(found)
+    assert {i.cause: i.severity for i in less if i.cause in own} == {
+        i.cause: i.severity for i in everything if i.cause in own
+    }
+    severities = {a.id: a.severity for a in found}
+    raised = [i for i in everything if i.cause in own and i.severity is not severities[i.cause]]
+    assert not raised or any(a.severity is Severity.AT_RISK and a.kind in effects_of(kind) for a in found)

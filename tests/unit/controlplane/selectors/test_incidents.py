@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from controlplane.models import (
@@ -66,6 +68,41 @@ def test_lists_show_an_alert_with_the_severity_of_its_incident(world: World) -> 
     assert down.pk in [r.id for r in rows[:2]]
     shown = incidents.with_incident_severity(selectors.alert_shapes([behind, down]))
     assert [(r.id, r.severity) for r in shown] == [(down.pk, "at_risk"), (behind.pk, "degraded")]
+
+
+def test_the_page_of_an_object_reads_only_the_alerts_of_its_incidents(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It read all open alerts, also for an alert that explains no other."""
+    outage(world)
+    down = selectors.alert_shapes(Alert.objects.filter(kind="broker_down"))
+    nightly = selectors.alert_shapes(Alert.objects.filter(subject="nightly"))
+    at_risk = selectors.alert_shapes(Alert.objects.filter(kind="partitions_offline"))
+    since = timezone.now()
+    Alert.objects.create(kind="anomaly", subject="x", severity="at_risk", text="", do="", since=since)
+    read: list[set[str]] = []
+
+    def severities(rows: list[selectors.AlertRow]) -> tuple[list[str], int]:
+        with CaptureQueriesContext(connection) as queries:
+            shown = incidents.with_incident_severity(rows)
+        return [a.severity for a in shown], len(queries)
+
+    def group_and_note(rows: list[selectors.AlertRow]) -> list[incidents.IncidentRow]:
+        read.append({a.kind for a in rows})
+        return group_of(rows)
+
+    group_of = incidents._group
+    monkeypatch.setattr(incidents, "_group", group_and_note)
+    lost = {"kind": "group_data_lost", "severity": "at_risk", "text": "", "do": "", "since": since}
+    assert severities(at_risk) == (["at_risk"], 0)
+    assert severities(nightly) == (["degraded"], 1), "no data is lost"
+    Alert.objects.create(subject="billing", **lost)
+    assert severities(nightly) == (["degraded"], 1), "the data of another group"
+    assert read == []
+    assert severities(down)[0] == ["at_risk"]
+    assert read == [{"broker_down", "partitions_offline", "group_stalled", "group_data_lost"}]
+    Alert.objects.create(subject="nightly", **lost)
+    assert severities(nightly)[0] == ["at_risk"]
 
 
 def test_an_effect_names_its_cause(world: World) -> None:
