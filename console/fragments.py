@@ -287,7 +287,7 @@ def instant(at: datetime | None, reason: str = gettext_lazy("Not yet.")) -> Safe
     at = at.astimezone(UTC)
     whole = at.strftime("%Y-%m-%d %H:%M:%S")
     shown = whole if at.year != datetime.now(UTC).year else whole[len("2000-") :]
-    return format_html('<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), whole, shown)
+    return format_html('<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(timespec="seconds"), whole, shown)
 
 
 def process(pid: int | None) -> SafeString:

@@ -73,7 +73,7 @@ class ChartMark:
 
 @dataclass(frozen=True, slots=True)
 class PageCharts:
-    """`choice`: a key of RANGES, or empty for a range between two times. `problem`: why the requested range is not shown. `drawn`: the marks as JSON.
+    """`choice`: a key of RANGES, or empty for a range between two times. `problem`: why the requested range is not shown. `marks`: newest first.
     `lake`: whether the values older than 30 days were read; `lake_detail`: why not."""
 
     choice: str
@@ -84,7 +84,6 @@ class PageCharts:
     charts: list[Chart]
     marks: list[ChartMark]
     marks_more: bool
-    drawn: str
     lake: LakePart = LakePart.NOT_NEEDED
     lake_detail: str = ""
 
@@ -154,10 +153,9 @@ def page_charts(
         if subject_visible(current_visibility(), its)
     ]
     found = marks(subject, since, until)
-    drawn = json.dumps([[int(m.at.timestamp()), m.kind, translated(m.text)] for m in found.rows])
     shown = [ChartMark(m, translated(m.text), _url(m)) for m in reversed(found.rows)]
     part = next(((line.lake, line.lake_detail) for line in lines.values()), (LakePart.NOT_NEEDED, ""))
-    return PageCharts(choice, problem, choice in LIVE_RANGES, since, until, charts, shown, found.more, drawn, *part)
+    return PageCharts(choice, problem, choice in LIVE_RANGES, since, until, charts, shown, found.more, *part)
 
 
 def time_of(request: HttpRequest, name: str) -> datetime | None:

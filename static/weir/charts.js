@@ -92,11 +92,18 @@
     else if (u.over.matches(":hover")) for (const entry of charts.values()) if (entry.readout) showValue(entry, u.data[0][idx]);
   };
 
+  // The marks of the list below the charts, oldest first: [time in seconds, kind, text].
+  const marksOf = (box) => [...(box.closest(".history")?.querySelectorAll(".marks li") ?? [])].reverse().map((li) => [
+    Date.parse(li.querySelector("time").dateTime) / 1000,
+    li.querySelector(".mark").classList[1],
+    li.querySelector(".sub + span").textContent.trim(),
+  ]);
+
   const build = (box) => {
     const [ink, soft, line, amber, blue, red] = ["--ink", "--soft", "--line", "--amber", "--blue", "--red"].map((name) => colourOf(box, name));
     const data = JSON.parse(box.dataset.points || "[[],[]]"), over = "over" in box.dataset;
     const since = Number(box.dataset.since || 0), until = Number(box.dataset.until || 0), span = until - since;
-    const marks = JSON.parse(box.dataset.marks || "[]");
+    const marks = marksOf(box);
     const colours = { change: blue, alert: red, election: amber, broker: soft };
     const times = Number(box.dataset.limitTimes || 1);
     let limit = Number(box.dataset.limit || 0) * times;

@@ -26,6 +26,6 @@ def test_the_first_page_is_small(
         address: operator.get(address, headers=accept) for address in FILE.findall(operator.get("/").content.decode())
     }
     sizes = {"/": len(page.content), **{address: len(response.content) for address, response in files.items()}}
-    assert page.headers["Content-Encoding"] == "gzip"
-    assert len(files) == 5
+    assert page.headers["Content-Encoding"] == "br"
+    assert len(files) == 4
     assert sum(sizes.values()) < FIRST_PAGE_BYTES_MAX, sizes

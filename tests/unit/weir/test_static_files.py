@@ -9,11 +9,11 @@ from typing import Any
 import cramjam
 import pytest
 from django.contrib.staticfiles import finders
-from django.http import HttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.templatetags.static import static
 from django.test import Client, RequestFactory
 
-from weir.static_files import BUNDLES, FOREVER, Compression, bundle_sources, minify_css, static_file
+from weir.static_files import BUNDLES, FOREVER, Compression, brotli_page, bundle_sources, minify_css, static_file
 
 CSS = "weir/weir.css"
 
@@ -103,11 +103,41 @@ def test_a_head_request_has_no_content() -> None:
 
 def test_every_static_file_of_a_page_is_hashed_and_pages_are_compressed(db: None) -> None:
     response = Client().get("/login/", headers={"accept-encoding": "gzip, br"})
-    assert response.headers["Content-Encoding"] == "gzip"
-    page = bytes(cramjam.gzip.decompress(response.content)).decode()
+    assert response.headers["Content-Encoding"] == "br"
+    assert response.headers["Content-Length"] == str(len(response.content))
+    assert "Accept-Encoding" in response.headers["Vary"]
+    page = bytes(cramjam.brotli.decompress(response.content)).decode()
     addresses = re.findall(r'(?:href|src)="(/static/[^"]+)"', page)
     assert addresses
     assert all(re.search(r"\.[0-9a-f]{12}\.\w+$", address) for address in addresses)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [("gzip, deflate, br", "br"), ("br;q=0, gzip", "gzip"), ("gzip", "gzip"), ("br;q=0.5", "br"), ("identity", None)],
+)
+def test_a_page_is_compressed_as_the_client_accepts_it(accepted: str, encoding: str | None) -> None:
+    request = RequestFactory().get("/topics/", headers={"accept-encoding": accepted})
+    response = Compression(lambda _: HttpResponse(b"orders " * 1000))(request)
+    assert response.headers.get("Content-Encoding") == encoding
+    short = Compression(lambda _: HttpResponse(b"x" * 199))(request)
+    assert "Content-Encoding" not in short.headers
+    stream = Compression(lambda _: StreamingHttpResponse([b"orders " * 1000]))(request)
+    assert stream.headers.get("Content-Encoding") == (None if encoding is None or "gzip" not in accepted else "gzip")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 100, 256])
+def test_random_bytes_change_the_length_of_a_page_and_not_its_content(count: int) -> None:
+    page = b"<p>orders</p>" * 500
+    compressed = brotli_page(page, bytes(range(256))[:count])
+    assert bytes(cramjam.brotli.decompress(compressed)) == page
+    assert len(compressed) == len(brotli_page(page, b"")) + (count + 2 if count else 0)
+
+
+def test_the_length_of_a_page_is_random() -> None:
+    request = RequestFactory().get("/topics/", headers={"accept-encoding": "br"})
+    lengths = {len(Compression(lambda _: HttpResponse(b"orders " * 1000))(request).content) for _ in range(50)}
+    assert len(lengths) > 5
 
 
 def test_a_response_with_an_entity_tag_keeps_it_strong() -> None:
