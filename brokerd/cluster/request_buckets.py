@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 BOUNDS_S = (
@@ -41,7 +40,3 @@ def percentile(counts: Sequence[int], share: float) -> float | None:
         if count and seen >= rank:
             return BOUNDS_S[min(i, len(BOUNDS_S) - 1)]
     return BOUNDS_S[-1]
-
-
-def bucket_of(seconds: float) -> int:
-    return bisect_left(BOUNDS_S, seconds)

@@ -60,10 +60,6 @@ def parse_listeners(text: str) -> tuple[tuple[str, str, int], ...]:
     return tuple(out)
 
 
-def show_listeners(listeners: tuple[tuple[str, str, int], ...]) -> str:
-    return ",".join(f"{name}://{f'[{host}]' if ':' in host else host}:{port}" for name, host, port in listeners)
-
-
 def parse_protocol_map(text: str) -> dict[str, str]:
     """`NAME:PROTOCOL,...` -> {listener name: protocol}."""
     out: dict[str, str] = {}

@@ -191,10 +191,6 @@ class Request:
         if seconds > metrics.max_s:
             metrics.max_s = seconds
 
-    def reply_parts(self, parts: list[Any]) -> None:
-        """Send an encoded response, including its length and header."""
-        self._connection.respond(self._slot, parts)
-
     def close(self) -> None:
         self._connection.close()
 

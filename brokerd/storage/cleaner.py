@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, pairwise
@@ -375,8 +375,3 @@ def clean(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> C
         return None
     log_.disk.sync_folder(job.folder)
     return job if finish(log_, job) else None
-
-
-def dirty_bytes(segments: Sequence[Segment], cleaned_offset: int) -> int:
-    """Number of bytes that are not cleaned yet, for metrics."""
-    return sum(s.size for s in segments[:-1] if s.end_offset > cleaned_offset)

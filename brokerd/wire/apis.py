@@ -99,10 +99,6 @@ class Api:
     gaps: str = ""
     advertised_min: int | None = None
 
-    @property
-    def flexible_from(self) -> int | None:
-        return self.request.FLEXIBLE
-
     def flexible(self, version: int) -> bool:
         return self.request.FLEXIBLE is not None and version >= self.request.FLEXIBLE
 

@@ -1,7 +1,7 @@
-"""Frames, headers and whole messages: conversion between the bytes of a connection and values. No sockets.
+"""Frames, headers and whole messages: conversion between the bytes of one frame and values. No sockets.
 
-Invariants: the size of a frame is checked before it is allocated. Invalid bytes raise only WireError. The ApiVersions response always has header
-version 0.
+Invariants: invalid bytes raise only WireError. The ApiVersions response always has header version 0. Does not contain: the frames of a byte stream and
+the limit of their size (`net/connection`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ _BAD_BYTES = (Malformed, struct.error, IndexError, UnicodeDecodeError, ValueErro
 
 class WireError(Exception):
     """Bytes that violate the protocol. The connection is closed."""
-
-
-class FrameTooLarge(WireError):
-    pass
 
 
 class MalformedRequest(WireError):
@@ -86,29 +82,6 @@ class FileRegion:
 
 
 Part = bytes | bytearray | memoryview | FileRegion
-
-
-class Framer:
-    """Splits a byte stream into frames, without I/O. `feed` returns the complete frames."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self._data = bytearray()
-
-    def feed(self, data: bytes | memoryview) -> list[memoryview]:
-        self._data += data
-        frames: list[memoryview] = []
-        pos = 0
-        while len(self._data) - pos >= 4:
-            (length,) = _INT.unpack_from(self._data, pos)
-            if not 0 <= length <= self._bytes_max:
-                raise FrameTooLarge(f"a frame of {length} bytes; at most {self._bytes_max} are accepted")
-            if len(self._data) - pos - 4 < length:
-                break
-            frames.append(memoryview(bytes(self._data[pos + 4 : pos + 4 + length])))
-            pos += 4 + length
-        del self._data[:pos]
-        return frames
 
 
 def _decoder(header: RequestHeader) -> tuple[bool, Unpack]:
@@ -213,8 +186,6 @@ def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int,
 
 __all__ = [
     "FileRegion",
-    "FrameTooLarge",
-    "Framer",
     "MalformedRequest",
     "Part",
     "RequestHeader",

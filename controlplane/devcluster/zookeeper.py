@@ -30,7 +30,6 @@ JARS = (
 HEAP = "-Xmx256m"
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 """It runs a server of an ensemble, or a standalone server if the settings name no other one."""
-JAVA_VERSION_MIN = 17
 
 PLAINTEXT_CONFIG = """\
 clientPort={port}

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypedDict
 
 from controlplane.domain.access import AclPermission
-from controlplane.domain.cluster_document import ClusterDocument, DocumentResource, InvalidDocument
+from controlplane.domain.cluster_document import ClusterDocument, DocumentResource
 from controlplane.domain.document_sections import DocumentFault, DocumentProblem
 from controlplane.domain.document_values import (
     AclValues,
@@ -133,16 +133,6 @@ Rejection = Callable[[str, str], DocumentProblem]
 """The rejection of (field, detail) of one resource."""
 ResourceCheck = Callable[[DocumentResource, CurrentResources], Iterable[DocumentProblem]]
 """Adds further rejections of one resource, for example rejections of the services that would run its step."""
-
-
-def steps_of(
-    document: ClusterDocument, present: CurrentResources, *, prune: bool = False, take_over: bool = False
-) -> list[DocumentStep]:
-    """The steps in their order. `take_over`: also resources that another owner manages. Raises InvalidDocument with all rejections."""
-    found = difference(document, present, prune=prune, take_over=take_over)
-    if found.rejections:
-        raise InvalidDocument(found.rejections)
-    return found.steps
 
 
 def difference(

@@ -38,8 +38,6 @@ UNITS = {
     CONNECTIONS: QuotaUnit.CONNECTIONS_PER_S,
 }
 """All quotas with their units, in the order of columns."""
-MEASURED = (PRODUCE, FETCH, TIME)
-"""The quotas for which brokers report the current rates."""
 ENTITY_TYPES = (USER, CLIENT, IP)
 ENTITIES = {"user": (USER,), "client-id": (CLIENT,), "user and client-id": (USER, CLIENT), "ip": (IP,)}
 """The combinations of entity types that a quota can have."""

@@ -6,7 +6,6 @@ copy is too slow to affect them; an effect of the copy never raises it. Does not
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -100,10 +99,6 @@ def p99(before: Sequence[int], after: Sequence[int]) -> float | None:
         if left <= 0:
             return float(BOUNDS_MS[place]) if place < len(BOUNDS_MS) else 2.0 * BOUNDS_MS[-1]
     return 2.0 * BOUNDS_MS[-1]
-
-
-def bucket(ms: float) -> int:
-    return bisect_left(BOUNDS_MS, ms)
 
 
 def is_latency_affected(p99_ms: float, baseline: float) -> bool:

@@ -37,21 +37,6 @@ ARCHIVES = "archives"
 OTHER_CLUSTERS = "other_clusters"
 """`live_shapes.OtherClustersUpdate`: sent after each round of requests to the consoles of the other clusters."""
 
-KINDS = (
-    CLUSTER,
-    BROKERS,
-    PARTITIONS,
-    TOPICS,
-    GROUPS,
-    LAG,
-    SHARE_GROUPS,
-    MESSAGES,
-    MOVES,
-    CHANGES,
-    ARCHIVES,
-    OTHER_CLUSTERS,
-)
-
 
 class LiveUpdate(TypedDict):
     run: str

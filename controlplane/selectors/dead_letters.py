@@ -98,13 +98,6 @@ def retry_topic_of(topic: str) -> str | None:
     return front_of(topic, retry_topic_name(topic), RETRY_SOURCE)
 
 
-def source_of(dead_topic: str) -> str | None:
-    """The topic whose dead letters this topic has."""
-    row = Topic.objects.filter(name=dead_topic, deleted_at__isnull=True).first()
-    topic = row.configs.get(RETRY_SOURCE) if row is not None else None
-    return str(topic) if topic and dead_topic == dead_topic_name(str(topic)) else None
-
-
 def with_causes(topic: DeadLetterTopic, records: Sequence[MessageRow]) -> list[DeadLetterRow]:
     sent = _resendings(topic.topic_id, ((r.partition, r.offset) for r in records))
     return [

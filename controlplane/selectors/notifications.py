@@ -161,12 +161,6 @@ def channel_shape(channel: NotificationChannel) -> NotificationChannelRow:
     )
 
 
-def failing_channels() -> list[NotificationChannelRow]:
-    """Enabled channels whose last attempt failed."""
-    rows = NotificationChannel.objects.filter(enabled=True, failed_at__isnull=False)
-    return [c for c in map(channel_shape, rows) if c.is_failing]
-
-
 def delivery_rows() -> QuerySet[NotificationDelivery]:
     return NotificationDelivery.objects.select_related("channel")
 

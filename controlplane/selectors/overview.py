@@ -272,11 +272,6 @@ def shared_overview() -> Overview:
     return replace(row, age_s=age_s(row.observed_at))
 
 
-def health() -> Health:
-    """The health state alone, for the top bar."""
-    return overview().health
-
-
 def _health(
     age: float | None,
     heartbeat_age: float | None,

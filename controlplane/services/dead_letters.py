@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
@@ -20,7 +19,6 @@ from controlplane.clients import record_range
 from controlplane.clients.connection import NoResponse
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.dead_letters import (
-    DeadLetterFilters,
     ResendTarget,
     build_resent_record,
     place_text,
@@ -54,11 +52,6 @@ REQUEST_SECONDS = 60.0
 TARGETS_NAMED_MAX = 5
 """Maximum number of topics that a result names."""
 TIME_OVER = "The time limit of a request is reached. Send the rest again: what was sent is not sent twice."
-
-
-def query_of(letter_topic: DeadLetterTopic, filters: DeadLetterFilters, **requested: Any) -> RecordQuery:
-    """A query for dead letters, newest first unless `requested` has a start."""
-    return RecordQuery(letter_topic.dead_topic, filters=filters, all_partitions=True, **requested)
 
 
 def dead_letters(user: User, topic: str, query: RecordQuery, resume: str = "") -> DeadLetterList | None:

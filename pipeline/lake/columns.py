@@ -165,11 +165,6 @@ def _protobuf_single(field: FieldDescriptor, depth: int) -> IcebergType:
     return _PROTOBUF_CPP.get(field.cpp_type, StringType())
 
 
-def is_wider_or_equal(present: IcebergType, needed: IcebergType) -> bool:
-    """Return whether a column of type `present` takes values of type `needed`."""
-    return type(present) is type(needed) or (type(needed), type(present)) in PROMOTIONS
-
-
 def missing_fields(present: StructType | None, needed: StructType) -> StructType | None:
     """The fields of `needed` that `present` lacks or must widen, with their parents. None if there are none. Raises Conflict."""
     lower = {f.name.lower(): f for f in present.fields} if present is not None else {}

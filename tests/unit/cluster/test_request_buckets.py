@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from brokerd.cluster.request_buckets import BOUNDS_S, bucket_of, percentile
+from bisect import bisect_left
+
+from brokerd.cluster.request_buckets import BOUNDS_S, percentile
 
 
 def count_per_bucket(*seconds: float) -> list[int]:
     counts = [0] * (len(BOUNDS_S) + 1)
     for s in seconds:
-        counts[bucket_of(s)] += 1
+        counts[bisect_left(BOUNDS_S, s)] += 1
     return counts
 
 

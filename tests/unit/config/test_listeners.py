@@ -13,7 +13,7 @@ from brokerd.cluster.metadata import BrokerUp, record_from_json, record_to_json
 from brokerd.cluster.model import Endpoint, PartitionState, ReplicaIncarnation, TopicState
 from brokerd.cluster.znodes import Registration
 from brokerd.config.broker import BrokerConfig
-from brokerd.config.listeners import parse_listeners, show_listeners
+from brokerd.config.listeners import parse_listeners
 from tests.unit.apis.test_metadata import request_metadata
 
 INSIDE, OUTSIDE = Endpoint("INSIDE", "10.0.0.1", 9092), Endpoint("OUTSIDE", "broker.example.org", 19092, "SASL_SSL")
@@ -41,9 +41,15 @@ def test_an_ephemeral_port_is_advertised_as_bound() -> None:
     assert listener.endpoint(41234) == Endpoint("PLAINTEXT", "127.0.0.1", 41234)
 
 
-@pytest.mark.parametrize("text", ["PLAINTEXT://127.0.0.1:9092", "A://[::1]:1,B://host:2"])
-def test_shown_listeners_can_be_parsed(text: str) -> None:
-    assert show_listeners(parse_listeners(text)) == text
+@pytest.mark.parametrize(
+    ("text", "listeners"),
+    [
+        ("PLAINTEXT://127.0.0.1:9092", (("PLAINTEXT", "127.0.0.1", 9092),)),
+        ("A://[::1]:1,B://host:2", (("A", "::1", 1), ("B", "host", 2))),
+    ],
+)
+def test_listeners_are_parsed(text: str, listeners: tuple[tuple[str, str, int], ...]) -> None:
+    assert parse_listeners(text) == listeners
 
 
 def broker_up(broker_id: int, *endpoints: Endpoint) -> BrokerUp:

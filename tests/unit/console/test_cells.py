@@ -172,7 +172,7 @@ def test_a_running_move_is_not_shown_as_a_problem(world: World) -> None:
     assert ObservedTopic.objects.get(name="flights").under_replicated == 0
     assert not ObservedPartition.objects.filter(in_trouble=True).exists()
     assert partitions.partition_list(state="problems").total == 0
-    assert "replica" not in overview.health().reason.replace("all replicas are in sync", "")
+    assert "replica" not in overview.overview().health.reason.replace("all replicas are in sync", "")
     world.put("flights", 0, isr=(1, 2))
     row = partitions.partition_row("flights", 0)
     assert row is not None and row.state == "under_replicated"

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from brokerd.wire.apis import APIS, Api
 from brokerd.wire.framing import (
-    Framer,
-    FrameTooLarge,
     MalformedRequest,
     UnknownApi,
     UnsupportedVersion,
@@ -127,23 +125,6 @@ def test_a_missing_client_id_and_trailing_bytes_are_accepted() -> None:
     frame = encode_request(12, 0, 1, None, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
     header, body = decode_request(memoryview(frame + b"more")[4:])
     assert (header.client_id, body.group_id) == (None, "g")
-
-
-@given(st.lists(st.binary(max_size=50), max_size=8), st.lists(st.integers(0, 60), max_size=20))
-@settings(max_examples=200, deadline=None)
-def test_a_fragmented_stream_gives_the_same_frames(bodies: list[bytes], cuts: list[int]) -> None:
-    stream = b"".join(len(b).to_bytes(4, "big") + b for b in bodies)
-    framer, got, at = Framer(50), [], 0
-    for cut in [*cuts, len(stream)]:
-        got += [bytes(f) for f in framer.feed(stream[at : at + cut])]
-        at += cut
-    assert got == bodies
-
-
-@pytest.mark.parametrize("length", [-1, -(2**31), 51, 2**31 - 1])
-def test_an_invalid_length_ends_the_stream(length: int) -> None:
-    with pytest.raises(FrameTooLarge):
-        Framer(50).feed(length.to_bytes(4, "big", signed=True))
 
 
 def test_null_topics_and_an_empty_list_are_different() -> None:

@@ -10,20 +10,21 @@ from typing import Any
 import pytest
 
 from brokerd.cluster.typed_json import MalformedJson
-from controlplane.domain.cluster_document import InvalidDocument, parse
+from controlplane.domain.cluster_document import parse
 from controlplane.domain.document_plan import (
     STEPS_MAX,
     CurrentResources,
+    DocumentStep,
     FieldChange,
     StepAction,
     StepOutcome,
     StepResult,
     changed_since,
+    difference,
     digest_of,
     outcomes_from_json,
     step_from_json,
     step_to_json,
-    steps_of,
 )
 from controlplane.domain.document_values import (
     AclValues,
@@ -53,10 +54,14 @@ def permissions(values: Iterable[DocumentValues | None]) -> list[str]:
     return [v.permission for v in values if isinstance(v, AclValues)]
 
 
+def steps_of(document: Any, now: CurrentResources, **options: bool) -> list[DocumentStep]:
+    found = difference(document, now, **options)
+    assert found.rejections == []
+    return found.steps
+
+
 def rejections(document: Any, now: CurrentResources, **options: bool) -> list[str]:
-    with pytest.raises(InvalidDocument) as rejection:
-        steps_of(document, now, **options)
-    return [p.detail for p in rejection.value.problems]
+    return [p.detail for p in difference(document, now, **options).rejections]
 
 
 def test_creations_have_a_safe_order() -> None:

@@ -116,16 +116,16 @@ def test_after_a_failed_write_the_next_one_starts_from_the_rows(world: World, mo
 
 def test_the_health_of_a_topic_has_a_reason(world: World) -> None:
     world.topic("flights", (1, 2), configs={"min.insync.replicas": "2"})
-    assert overview.health().word == "healthy"
+    assert overview.overview().health.word == "healthy"
     world.down(3)
-    assert overview.health().word == "degraded"
+    assert overview.overview().health.word == "degraded"
     world.put("flights", 0, isr=(1,))
-    assert overview.health().word == "at_risk"
-    assert "min.insync" in overview.health().reason
+    assert overview.overview().health.word == "at_risk"
+    assert "min.insync" in overview.overview().health.reason
     world.offline("flights", 0)
-    assert "no leader" in overview.health().reason
+    assert "no leader" in overview.overview().health.reason
     world.age_observation(120)
-    assert overview.health().word == "unknown"
+    assert overview.overview().health.word == "unknown"
 
 
 def test_a_restart_is_unsafe_if_a_partition_would_lose_its_leader_or_its_minimum(world: World) -> None:
@@ -142,7 +142,7 @@ def test_a_restart_is_unsafe_if_a_partition_would_lose_its_leader_or_its_minimum
 def test_the_effective_min_isr_uses_the_cluster_default_and_is_limited_by_the_replicas(world: World) -> None:
     world.topic("single", (1,), configs={"min.insync.replicas": "2"})
     world.topic("pair", (1, 2))
-    assert overview.health().word == "healthy"
+    assert overview.overview().health.word == "healthy"
     assert [b.split(":")[0] for b in brokers.safe_to_restart(1).blockers] == ["single-0"]
     world.image.broker_configs[ALL_BROKERS] = (1, {"min.insync.replicas": "2"})
     world.project()
@@ -150,7 +150,7 @@ def test_the_effective_min_isr_uses_the_cluster_default_and_is_limited_by_the_re
     assert [b.split(":")[0] for b in brokers.safe_to_restart(1).blockers] == ["pair-0", "single-0"]
     world.put("pair", 0, isr=(2,))
     assert overview.overview().under_min_isr == 1
-    assert "min.insync" in overview.health().reason
+    assert "min.insync" in overview.overview().health.reason
 
 
 def test_drift_is_listed_in_both_directions_and_not_repaired(world: World) -> None:

@@ -18,8 +18,6 @@ def test_the_topics_of_the_convention_name_their_topic(monkeypatch: pytest.Monke
     patch_responses(monkeypatch, world)
     of = selectors.dead_letter_topic("orders")
     assert of is not None and (of.topic, of.dead_topic, of.retry_topic) == ("orders", "orders.dead", "orders.retry")
-    assert selectors.source_of("orders.dead") == "orders"
-    assert selectors.source_of("orders.retry") is None and selectors.source_of("orders") is None
     assert selectors.dead_letter_topic("orders.retry") is None
     Topic.objects.filter(name="orders.retry").delete()
     of = selectors.dead_letter_topic("orders")

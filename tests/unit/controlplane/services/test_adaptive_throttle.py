@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ class Brokers:
         """A hundred produce requests at each broker, and one update of the throttle."""
         self.now += 1
         for b, ms in self.waits_ms.items():
-            self.counts[b][throttle.bucket(ms)] += 100
+            self.counts[b][bisect_left(BOUNDS_MS, ms)] += 100
         for move_id in adaptive_throttle.due_moves():
             adaptive_throttle.update_adaptive_throttle(move_id)
         move.refresh_from_db()
