@@ -136,5 +136,5 @@ def test_unreadable_requests_and_answers() -> None:
     responses: list[ProduceResponse] = []
     request: Any = FakeRequest(body, 13, responses.append)
     scene.api.handle(request)
-    assert not responses or not responses[0].responses
+    assert [r.responses for r in responses] == [[]]
     assert routed_result(None)[0] == ErrorCode.NETWORK_EXCEPTION

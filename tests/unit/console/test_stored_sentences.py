@@ -121,7 +121,7 @@ def test_a_rejection_is_shown_in_the_language_of_the_page_and_recorded_in_englis
 ) -> None:
     assert chinese in unescape(operator.post(address, form, **CHINESE).content.decode())
     newest = Change.objects.filter(outcome="refused").first()
-    assert newest is None or newest.detail.isascii()
+    assert newest is not None and newest.detail.isascii()
 
 
 def test_a_missing_permission_is_explained_in_the_language_of_the_page(

@@ -385,7 +385,7 @@ def test_a_changed_definition_applies_after_what_was_matched_before() -> None:
     bench.write("b", None)
     bench.run(running, ms=500)
     assert bench.values("t") == ["a"] and bench.values("u") == ["b"]
-    assert json.loads(bench.committed.metadata)["generation"] == 2 or bench.committed.offset >= 1
+    assert json.loads(bench.committed.metadata)["generation"] == 2
 
 
 def test_a_change_removes_a_binding_whose_target_is_missing() -> None:
@@ -508,7 +508,7 @@ def test_a_recreated_route_ignores_the_position_of_the_deleted_one() -> None:
     bench.run(bench.lead(), ms=2_000)
     assert bench.committed.offset == 1
     bench.run(bench.lead(replace(route(route_all_to()), route_id="r-2")), ms=500)
-    assert bench.committed.offset == 0 or bench.values() == ["a", "a"]
+    assert (bench.committed.offset, bench.values()) == (0, ["a"])
 
 
 def test_a_target_that_forgot_the_producer_gets_the_next_records_only() -> None:

@@ -185,7 +185,6 @@ def test_a_log_stays_readable_and_closable_if_its_initial_state_cannot_be_writte
         try:
             observer_bootstrap.begin(log, snapshot, NOW)
         except DiskFull:
-            assert log.end_offset >= 0
             log.close()
             again = open_log(disk.killed())
             assert again.end_offset in (0, 1) or (

@@ -104,9 +104,11 @@ def test_segments_after_a_damaged_one_are_renamed() -> None:
     for name in [n for n in disk.names if n.suffix == ".snapshot"]:
         del disk.names[name]
     disk.names[second.path].live[-1] ^= 1
-    again = open_log(disk.killed(), segment_bytes="400")
+    disk = disk.killed()
+    again = open_log(disk, segment_bytes="400")
     assert first.end_offset <= again.end_offset < second.end_offset
-    assert any(n.suffix == ".damaged" for n in disk.names) or again.bytes_cut
+    renamed = [name.stem for name in disk.names if name.suffix == ".damaged"]
+    assert renamed == [segment.path.stem for segment in log.segments[2:]] and again.segments[-1].path == second.path
     assert [r.offset for r in read_all(again)] == list(range(again.end_offset))
     append(again)
 

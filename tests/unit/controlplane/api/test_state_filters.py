@@ -26,24 +26,26 @@ def rows(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "state", "total"),
+    ("path", "state", "states"),
     [
-        ("restarts", "", 3),
-        ("restarts", "unfinished", 1),
-        ("restarts", "finished", 2),
-        ("restarts", "cancelled", 1),
-        ("archives", "", 2),
-        ("archives", "failed", 1),
-        ("groups", "Empty", 1),
-        ("groups", "", 2),
-        ("offset-resets", "applied", 1),
-        ("offset-resets", "", 2),
+        ("restarts", "", ["cancelled", "done", "running"]),
+        ("restarts", "unfinished", ["running"]),
+        ("restarts", "finished", ["cancelled", "done"]),
+        ("restarts", "cancelled", ["cancelled"]),
+        ("archives", "", ["failed", "running"]),
+        ("archives", "failed", ["failed"]),
+        ("groups", "Empty", ["Empty"]),
+        ("groups", "", ["Empty", "Stable"]),
+        ("offset-resets", "applied", ["applied"]),
+        ("offset-resets", "", ["applied", "previewed"]),
     ],
 )
-def test_a_list_has_the_rows_of_the_state(rows: None, operator: APIClient, path: str, state: str, total: int) -> None:
+def test_a_list_has_the_rows_of_the_state(
+    rows: None, operator: APIClient, path: str, state: str, states: list[str]
+) -> None:
     found = operator.get(f"/api/v1/{path}", {"state": state} if state else {}).json()
-    assert found["total"] == len(found["rows"]) == total
-    assert {r["state"] for r in found["rows"]} == {state} or state in ("", "unfinished", "finished")
+    assert sorted(r["state"] for r in found["rows"]) == states
+    assert found["total"] == len(states)
 
 
 @pytest.mark.parametrize("path", ["restarts", "archives", "groups", "offset-resets"])

@@ -37,9 +37,8 @@ def test_a_page_describes_only_its_own_rows(responses: TransactionResponses) -> 
     assert (page.total, page.pages, [r.transactional_id for r in page.rows]) == (6, 3, ["b", "a4"])
     assert (page.rows[0].open_s, page.rows[0].coordinator) == (None, 3) and page.rows[1].partitions == ["orders-1"]
     assert 89 < (page.rows[1].open_s or 0) < 150 and page.rows[1].timeout_ms == 60_000
-    assert responses.requests == [("list", 1), ("list", 2), ("list", 3), ("describe", 3), ("describe", 1)] or sorted(
-        responses.requests
-    ) == [("describe", 1), ("describe", 3), ("list", 1), ("list", 2), ("list", 3)]
+    assert sorted(responses.requests[:3]) == [("list", 1), ("list", 2), ("list", 3)]
+    assert sorted(responses.requests[3:]) == [("describe", 1), ("describe", 3)]
     assert (page.brokers_responded, page.brokers_asked, page.first, page.last) == (3, 3, 1, 2)
 
 
