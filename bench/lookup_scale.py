@@ -25,8 +25,8 @@ from crc32c import crc32c
 from bench.client import percentile
 from bench.kernel import cpu_clock
 from bench.peer.systems import Weir, wait_for
+from brokerd.cluster.clocks import read_clocks
 from brokerd.cluster.configs import TopicConfig
-from brokerd.cluster.model import Now
 from brokerd.storage.log import Log
 from brokerd.storage.os_disk import OsDisk
 from brokerd.wire import records
@@ -84,17 +84,13 @@ def generate(
 ) -> None:
     """Append the batches with these numbers to the log of a broker that does not run. `rolled`: the active segment is empty after that."""
     folder = next(system.folder.glob(f"{system.log_dirs}/{TOPIC}-{partition}"))
-    log = Log.open(folder, config, OsDisk(), now())
+    log = Log.open(folder, config, OsDisk(), read_clocks())
     for number in numbers:
         data = made.of(partition + number * made.count * partitions, partitions)
-        log.append(data, list(records.batches(data)), 0, now())
+        log.append(data, list(records.batches(data)), 0, read_clocks())
     if rolled:
-        log.roll(now())
+        log.roll(read_clocks())
     log.close()
-
-
-def now() -> Now:
-    return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
 def create_topic(system: Weir, partitions: int, config: dict[str, str]) -> None:

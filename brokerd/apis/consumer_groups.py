@@ -6,7 +6,7 @@ effects are replicated. Does not contain: membership.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
@@ -111,16 +111,9 @@ class ConsumerGroupsApi:
         body: m.ConsumerGroupHeartbeatRequest = request.body
         if not self._auth.authorize(request, Operation.READ, Resource.GROUP, body.group_id):
             return ErrorCode.GROUP_AUTHORIZATION_FAILED
-        if self._may_not_describe(request, body.subscribed_topic_names or ()):
+        if not self._auth.may_describe_all(request, body.subscribed_topic_names or ()):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return ErrorCode.NONE
-
-    def _may_not_describe(self, request: Request, topics: Iterable[str]) -> bool:
-        """Return whether the client may not describe one of these topics."""
-        _, unauthorized = self._auth.partition_by_authorized(
-            request, Operation.DESCRIBE, Resource.TOPIC, topics, lambda name: name
-        )
-        return bool(unauthorized)
 
     # -- administration ------------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:
@@ -150,7 +143,7 @@ class ConsumerGroupsApi:
         topics = {
             t.topic_name for x in group.members for y in (x.assignment, x.target_assignment) for t in y.topic_partitions
         }
-        if self._may_not_describe(request, topics):
+        if not self._auth.may_describe_all(request, topics):
             return m.ConsumerGroupDescribeResponse.DescribedGroup(
                 group_id=group.group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
             )

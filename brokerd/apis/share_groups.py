@@ -6,7 +6,7 @@ effects are replicated. Does not contain: membership, offsets of share groups (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
@@ -57,7 +57,7 @@ class ShareGroupsApi:
         if not self._auth.authorize(request, Operation.READ, Resource.GROUP, body.group_id):
             request.reply(response_type(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
             return
-        if self._may_not_describe(request, body.subscribed_topic_names or ()):
+        if not self._auth.may_describe_all(request, body.subscribed_topic_names or ()):
             request.reply(response_type(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             return
         problem = _problem(body)
@@ -78,13 +78,6 @@ class ShareGroupsApi:
         if error:
             reply(ShareHeartbeatReply(error))
 
-    def _may_not_describe(self, request: Request, topics: Iterable[str]) -> bool:
-        """Return whether the client may not describe one of these topics."""
-        _, unauthorized = self._auth.partition_by_authorized(
-            request, Operation.DESCRIBE, Resource.TOPIC, topics, lambda name: name
-        )
-        return bool(unauthorized)
-
     # -- administration ------------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:
         body: m.ShareGroupDescribeRequest = request.body
@@ -101,7 +94,7 @@ class ShareGroupsApi:
                 shown.append(described(group_id=group_id, error_code=error, error_message=text))
                 continue
             found = self._describe_group(group)
-            if self._may_not_describe(
+            if not self._auth.may_describe_all(
                 request, {t.topic_name for x in found.members for t in x.assignment.topic_partitions}
             ):
                 found = described(group_id=group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)

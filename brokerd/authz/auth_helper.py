@@ -74,6 +74,13 @@ class AuthHelper:
             return None
         return partial(self.authorize, request, Operation.DESCRIBE, Resource.TOPIC)
 
+    def may_describe_all(self, request: Request, topics: Iterable[str]) -> bool:
+        """Return whether the client may describe each of these topics."""
+        _, unauthorized = self.partition_by_authorized(
+            request, Operation.DESCRIBE, Resource.TOPIC, topics, lambda name: name
+        )
+        return not unauthorized
+
     def partition_by_authorized(
         self,
         request: Request,

@@ -164,6 +164,11 @@ class PartitionState:
         return tuple(r for r in self.replicas if r not in self.removing)
 
     @property
+    def leader_id(self) -> int | None:
+        """None: no leader."""
+        return None if self.leader == NO_LEADER else self.leader
+
+    @property
     def reassigning(self) -> bool:
         return bool(self.adding or self.removing)
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
+from brokerd.cluster.clocks import read_clocks as read_clocks
 from brokerd.cluster.model import Now
 from brokerd.net.fair_scheduler import FairScheduler
 
@@ -22,10 +23,6 @@ PEER_CLOSED = select.EPOLLRDHUP
 
 POLL_MS_MAX = 1_000
 """Maximum poll time. The loop runs an iteration at least this often, for its watchdog."""
-
-
-def read_clocks() -> Now:
-    return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
 class Timer:

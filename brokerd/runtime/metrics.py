@@ -20,7 +20,7 @@ from brokerd.cluster.request_buckets import BOUNDS_S
 from brokerd.net.request_metrics import ApiMetrics
 from brokerd.replication.replica import Replica
 from brokerd.runtime.exposition import Labels, MetricFamily, MetricType
-from brokerd.wire.errors import ErrorCode
+from brokerd.wire.errors import error_name
 
 PARTITIONS_MAX = 5_000
 """Maximum number of replicas with their own series (size, first and last offset), about 300 bytes of text each. Sums include all replicas."""
@@ -177,7 +177,7 @@ def _requests(apis: list[ApiMetrics]) -> Iterator[MetricFamily]:
     measured = [(api.name, counts, api) for api in apis if any(counts := api.counts[:])]
     requests = [("", (("request", name),), float(sum(counts))) for name, counts, _ in measured]
     errors = [
-        ("", (("request", name), ("error", _error_name(code))), float(count))
+        ("", (("request", name), ("error", error_name(code))), float(count))
         for name, _, api in measured
         for code, count in sorted(dict(api.errors).items())
     ]
@@ -196,13 +196,6 @@ def _histograms(measured: list[tuple[str, list[int], ApiMetrics]]) -> Iterator[t
             yield "_bucket", (label, ("le", "+Inf" if bound == float("inf") else repr(bound))), float(seen)
         yield "_sum", (label,), api.sum_s
         yield "_count", (label,), float(seen)
-
-
-def _error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
 
 
 def _resident_bytes() -> int:

@@ -193,3 +193,11 @@ _RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of the code; a code that is not in the table stays a number."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

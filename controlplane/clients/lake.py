@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 
 from controlplane.clients.limited_process import NoOutput, NoOutputReason, output
+from controlplane.domain.times import utc_of_ms
 from weir_common import lake as names
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_history import HISTORY_SECONDS_MAX, HistoryRequest, HistoryResult
@@ -223,7 +224,7 @@ def _table_row(table: Table) -> LakeTable:
         files=_number(summary, "total-data-files"),
         bytes=_number(summary, "total-files-size"),
         snapshots=len(table.snapshots()),
-        committed_at=_time(snapshot.timestamp_ms) if snapshot is not None else None,
+        committed_at=utc_of_ms(snapshot.timestamp_ms) if snapshot is not None else None,
         partitioned_by=", ".join(fields),
         location=table.location(),
     )
@@ -232,7 +233,7 @@ def _table_row(table: Table) -> LakeTable:
 def _snapshot(snapshot: Snapshot) -> LakeSnapshot:
     return LakeSnapshot(
         id=str(snapshot.snapshot_id),
-        at=_time(snapshot.timestamp_ms),
+        at=utc_of_ms(snapshot.timestamp_ms),
         operation=str(snapshot.summary.operation.value) if snapshot.summary is not None else "",
         added_rows=_number(snapshot.summary, "added-records"),
         added_files=_number(snapshot.summary, "added-data-files"),
@@ -272,7 +273,3 @@ def _files(table: Table) -> Iterator[LakeFile]:
 
 def _number(summary: Summary | None, name: str) -> int:
     return int(summary.additional_properties.get(name) or 0) if summary is not None else 0
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import select
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from brokerd.cluster.appender import RECORDS_PER_ENTRY, Appender
+from brokerd.cluster.clocks import read_clocks
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.model import Now, TopicPartition
@@ -96,10 +96,6 @@ class LivenessProbes(Protocol):
     def run_iteration(self, now: Now) -> bool: ...
 
     def close(self) -> None: ...
-
-
-def read_clocks() -> Now:
-    return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
 class Controller:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import pairwise
 
 from brokerd.delivery.delay_schedule import BUCKET_MS
 from controlplane.domain.errors import Rejected
+from controlplane.domain.times import utc_of_ms
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 SPANS: tuple[tuple[str, int], ...] = (
@@ -43,7 +44,7 @@ class HistogramBar:
 
     @property
     def until(self) -> datetime | None:
-        return None if self.to_ms is None else datetime.fromtimestamp(self.to_ms / 1000, UTC)
+        return None if self.to_ms is None else utc_of_ms(self.to_ms)
 
 
 def histogram_bounds(now_ms: int) -> list[int]:

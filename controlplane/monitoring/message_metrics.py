@@ -32,6 +32,7 @@ from brokerd.wire.messages.half_messages import HalfMessagesResponse
 from controlplane.clients import delayed_messages, half_messages
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.message_metrics import COLUMNS, MessageMetrics
+from controlplane.domain.times import utc_of_ms
 from controlplane.models import ObservedPartition, ObservedTopic, TopicMessages
 from controlplane.selectors.front_leaders import LeaderProblem, leader_responses
 
@@ -175,7 +176,7 @@ def _half(responses: list[HalfMessagesResponse], expired: int | None) -> dict[st
     oldest = min((m for a in responses for m in a.messages), key=lambda m: m.appended_ms, default=None)
     return {
         "half_undecided": sum(a.undecided for a in responses),
-        "half_oldest_at": None if oldest is None else _time(oldest.appended_ms),
+        "half_oldest_at": None if oldest is None else utc_of_ms(oldest.appended_ms),
         "half_oldest_checks": None if oldest is None else oldest.checks,
         "half_checks": sum(a.checks_sent for a in responses),
         "half_expired": expired,
@@ -189,10 +190,6 @@ def _delayed_values(responses: list[DelayedMessagesResponse]) -> dict[str, objec
     last = max((a for a in responses if a.last_sent_ms >= 0), key=lambda a: a.last_sent_ms, default=None)
     return {
         "delayed_pending": sum(a.pending + a.due for a in responses),
-        "delayed_next_at": _time(min(times)) if times else None,
+        "delayed_next_at": utc_of_ms(min(times)) if times else None,
         "delayed_late_ms": None if last is None else max(0, last.last_sent_ms - last.last_due_ms),
     }
-
-
-def _time(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)

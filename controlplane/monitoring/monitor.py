@@ -16,11 +16,11 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 from django.db import DatabaseError, connection
 
 from brokerd.cluster import znodes
+from brokerd.cluster.clocks import read_clocks
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.model import NO_LEADER, Now
@@ -31,6 +31,7 @@ from controlplane.clients.connection import KafkaConnection, NoResponse
 from controlplane.clients.group_samples import Key
 from controlplane.clients.settings import address_of, client_settings, zookeeper_store
 from controlplane.db.sqlite import drop_if_replaced
+from controlplane.domain.times import utc_of_ms
 from controlplane.monitoring import connect_clusters, damage, publisher, share_dead_letter_rows
 from controlplane.monitoring.hanging_transactions import HangingTransactionMonitor
 from controlplane.monitoring.history import HistoryRecorder
@@ -93,14 +94,10 @@ DAMAGE_MS = 2_000
 """Time between reads of damage reports: two small lists, and one node per broker with a report."""
 
 
-def clock() -> Now:
-    return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
-
-
 class ClusterMonitor:
     def __init__(self, store: Store, hub: Hub) -> None:
         self._store, self._hub = store, hub
-        self.tailer = Tailer(store, self, clock)
+        self.tailer = Tailer(store, self, read_clocks)
         self.projection = MetadataProjection()
         self.metrics = MetricsCache()
         self._changed = SampleChanges()
@@ -113,7 +110,7 @@ class ClusterMonitor:
         self._round_asked: set[int] = set()
         self._round_at_ms = self._round_not_before_ms = self._round_took_ms = self._rounds = 0
         self._starts: dict[int, dict[Key, int]] = {}
-        self._began_ms = clock().mono_ms
+        self._began_ms = read_clocks().mono_ms
         self._dirty = True
         self._projected_ms = self._touched_ms = -TOUCH_MS
         self._loaded = False
@@ -195,7 +192,7 @@ class ClusterMonitor:
         except BlockingIOError:
             pass
         self._store.pump()
-        now = clock()
+        now = read_clocks()
         self.tailer.tick(now)
         if not self._loaded:
             if now.mono_ms - self._touched_ms >= TOUCH_MS:
@@ -243,7 +240,7 @@ class ClusterMonitor:
             thresholds = alert_thresholds.current_thresholds()
             self.metrics.use_thresholds(thresholds)
             began_ms = now.wall_ms - (now.mono_ms - self._began_ms)
-            alerts.evaluate(thresholds, datetime.fromtimestamp(began_ms / 1000, UTC))
+            alerts.evaluate(thresholds, utc_of_ms(began_ms))
 
     def _update_damage(self, image: Image, now: Now) -> None:
         if self._damage.found is not None:
@@ -271,7 +268,7 @@ class ClusterMonitor:
         """(drifted topics, access entries that the database misses); (None, None) between two counts."""
         from controlplane.selectors.topics import drift_count
 
-        now_ms = clock().mono_ms
+        now_ms = read_clocks().mono_ms
         if not self._loaded or now_ms - self._drift_ms < DRIFT_MS:
             return None, None
         self._drift_ms = now_ms
@@ -404,7 +401,7 @@ class ClusterMonitor:
             return  # rows of new partitions are written first, the metrics with the next round
         self.metrics.write(self._changed, self.projection, image)
         self._changed = SampleChanges()
-        at = datetime.fromtimestamp(now.wall_ms / 1000, UTC)
+        at = utc_of_ms(now.wall_ms)
         share_dead_letter_rows.write(samples, at)
         self._truncations.write(samples, image, at)
 

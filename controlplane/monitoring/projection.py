@@ -221,7 +221,7 @@ class MetadataProjection:
         names = {i: t.name for i, t in self._topics.items()}
         self._write_replicas(changed, desired, names, now)
         elected = [
-            LeaderChange(f"{names[spot[0]]}-{spot[1]}", _leader(before), _leader(desired[spot]))
+            LeaderChange(f"{names[spot[0]]}-{spot[1]}", before.leader_id, desired[spot].leader_id)
             for spot in changed
             if (before := self._partitions.get(spot)) is not None and before.leader != desired[spot].leader
         ]
@@ -323,10 +323,6 @@ class MetadataProjection:
         self._loaded = True
 
 
-def _leader(state: PartitionState) -> int | None:
-    return None if state.leader == NO_LEADER else state.leader
-
-
 def _write_events(events: list[ObservedEvent], now: datetime) -> None:
     if not events:
         return
@@ -413,7 +409,7 @@ def partition_columns(state: PartitionState) -> dict[str, object]:
         "archive_start": state.handover_offset if state.handover_offset >= 0 else None,
         "archive_epoch": state.handover_epoch if state.handover_offset >= 0 else None,
         "holders": list(state.history_replicas),
-        "leader": None if state.leader == NO_LEADER else state.leader,
+        "leader": state.leader_id,
         "in_trouble": state.leader == NO_LEADER or state.under_replicated,
         "leader_not_preferred": leader_not_preferred(state),
         "leader_epoch": state.leader_epoch,

@@ -13,7 +13,6 @@ from django.db.models import Q
 from brokerd.cluster.configs import controller_defaults
 from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.cluster.image import Image
-from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
 from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
 from controlplane.domain import wait_reason
@@ -220,7 +219,7 @@ class LivePublisher:
                 continue
             start, end = metrics.offsets.get((name, index), (None, None))
             rate = metrics.traffic.partitions.get((name, index))
-            leader = None if state.leader == NO_LEADER else state.leader
+            leader = state.leader_id
             shapes.append(
                 {
                     "index": index,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
@@ -16,13 +16,13 @@ from django.utils import timezone
 
 from brokerd.cluster.configs import ALL_BROKERS, TopicConfig
 from brokerd.cluster.image import Image
-from brokerd.cluster.model import NO_LEADER
 from brokerd.config.share_groups import ISOLATION_LEVEL, READ_COMMITTED
 from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import Key
 from controlplane.db.bulk import update_many
 from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.message_metrics import MessageMetrics
+from controlplane.domain.times import utc_of_ms
 from controlplane.models import Broker, ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.group_metrics import GroupMetrics
@@ -223,7 +223,7 @@ class MetricsCache:
             return PartitionFacts(
                 *offsets,
                 size_bytes=None if size is None else size[0],
-                leader=None if state.leader == NO_LEADER else state.leader,
+                leader=state.leader_id,
                 under_min_isr=len(state.isr) < state.effective_min_insync(min_insync(topic.configs, for_all)),
                 config=TopicConfig.from_overrides(topic.configs, {**for_all, **_dynamic(image, state.leader)}),
             )
@@ -399,9 +399,7 @@ class MetricsCache:
                     bytes_in_per_s=metrics.bytes_in_per_s,
                     bytes_out_per_s=metrics.bytes_out_per_s,
                     replication_bytes_in_per_s=metrics.replication_bytes_in_per_s,
-                    size_as_of=None
-                    if metrics.size_as_of_ms is None
-                    else datetime.fromtimestamp(metrics.size_as_of_ms / 1000, UTC),
+                    size_as_of=None if metrics.size_as_of_ms is None else utc_of_ms(metrics.size_as_of_ms),
                 )
 
     def _write_brokers(self, now: datetime) -> None:

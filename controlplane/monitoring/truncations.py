@@ -8,12 +8,13 @@ broker keeps (`brokerd.replication.truncations`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
 from brokerd.cluster.image import Image
 from controlplane.clients.broker_samples import BrokerSample, TruncationSample
+from controlplane.domain.times import utc_of_ms
 from controlplane.models import ReplicaTruncation
 
 KEPT = timedelta(days=90)
@@ -54,5 +55,5 @@ def _row(broker_id: int, truncation: TruncationSample, topic: str) -> ReplicaTru
         end_offset=truncation.end_offset,
         high_watermark=truncation.high_watermark,
         leader_epoch=truncation.leader_epoch,
-        truncated_at=datetime.fromtimestamp(truncation.at_ms / 1000, UTC),
+        truncated_at=utc_of_ms(truncation.at_ms),
     )

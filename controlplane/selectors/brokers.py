@@ -12,7 +12,7 @@ from django_filters import rest_framework as filters
 from brokerd.cluster.broker_lives import explain_doubt
 from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.cluster.rejection_reasons import RejectionReason
-from brokerd.wire.errors import ErrorCode
+from brokerd.wire.errors import error_name
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.broker_metrics import StoredApi
 from controlplane.domain.page_phrases import BROKER_SILENT, MORE_BLOCKERS, NO_CONTROLLER, OLD_STATE
@@ -440,10 +440,3 @@ def api_row(stored: StoredApi) -> ApiRow:
         errors_per_s=round(sum(rate for _, rate in errors), 3),
         errors=[ErrorRate(error_name(int(code)), rate) for code, rate in errors],
     )
-
-
-def error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

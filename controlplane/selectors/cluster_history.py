@@ -25,6 +25,7 @@ from controlplane.domain.cluster_difference import (
 )
 from controlplane.domain.errors import Rejected, not_one_of
 from controlplane.domain.metadata_history import unpack_entries, unpack_image
+from controlplane.domain.times import utc_of_ms
 from controlplane.models import Cluster, MetadataImage, MetadataSegment
 from controlplane.selectors.paging import Page, PageStart, numbered_page
 from weir_common.phrases import Phrase, sentence
@@ -108,10 +109,6 @@ def _text(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
-
-
 def _ms(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
@@ -147,7 +144,7 @@ def _spans() -> list[_Span]:
 
 
 def kept_time() -> KeptTime:
-    spans = [KeptSpan(_time(s.begins_ms), _time(s.ends_ms), s.entries) for s in _spans()]
+    spans = [KeptSpan(utc_of_ms(s.begins_ms), utc_of_ms(s.ends_ms), s.entries) for s in _spans()]
     sizes = [*MetadataImage.objects.values_list("size_bytes", flat=True)]
     sizes += MetadataSegment.objects.values_list("size_bytes", flat=True)
     return KeptTime(spans, sum(sizes))
@@ -160,9 +157,9 @@ def _span_of(at: datetime) -> _Span:
         if span.begins_ms <= at_ms <= span.ends_ms:
             return span
         if span.ends_ms < at_ms:
-            before = _time(span.ends_ms)
+            before = utc_of_ms(span.ends_ms)
         elif after is None:
-            after = _time(span.begins_ms)
+            after = utc_of_ms(span.begins_ms)
     raise UnknownTime(at, before, after)
 
 
@@ -186,7 +183,7 @@ def _moment(at: datetime, earlier: PastImage | None = None) -> PastImage:
         else:
             stored = MetadataImage.objects.get(pk=row["pk"])
             image = _copy(_decode_image(bytes(stored.data), stored.seq, stored.controller_epoch))
-            found = PastImage(at, image, row["seq"], _time(row["at_ms"]))
+            found = PastImage(at, image, row["seq"], utc_of_ms(row["at_ms"]))
         _replay(found, at_ms)
     except MetadataError as e:
         raise Rejected(sentence("This version cannot read the stored metadata log: {detail}", detail=e), "at") from e
@@ -236,7 +233,7 @@ def _apply_entries(
                 if changes is not None and len(changes) <= CHANGES_MAX:
                     changes += [(entry.at_ms, d) for d in record_differences(moment_before.image, record)]
                 moment_before.image.apply(record)
-            moment_before.seq, moment_before.entry_at = entry.seq, _time(entry.at_ms)
+            moment_before.seq, moment_before.entry_at = entry.seq, utc_of_ms(entry.at_ms)
             moment_before.image.seq = entry.seq
             yield
         moment_before.image.controller_epoch = epoch
@@ -267,7 +264,7 @@ def difference(
         if end.first_seq > before.seq:
             reason = sentence(
                 "The changes between these times are not all kept: some before {time} are missing.",
-                time=_text(_time(end.begins_ms)),
+                time=_text(utc_of_ms(end.begins_ms)),
             )
             raise Rejected(sentence("{reason} Compare the two states instead.", reason=reason), "since")
         changes: list[tuple[int, StateDifference]] = []
@@ -288,7 +285,14 @@ def difference(
         more=more,
         rows=[
             ClusterDifferenceRow(
-                None if at is None else _time(at), d.kind, d.subject, d.before, d.after, d.topic, d.partition, d.broker
+                None if at is None else utc_of_ms(at),
+                d.kind,
+                d.subject,
+                d.before,
+                d.after,
+                d.topic,
+                d.partition,
+                d.broker,
             )
             for at, d in chosen[start : start + window.per_page]
         ],

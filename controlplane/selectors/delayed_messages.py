@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypedDict
 
 from brokerd.cluster.configs import DELAY_TOPIC, delay_topic_name
@@ -19,6 +19,7 @@ from controlplane.clients.connection import KafkaConnection
 from controlplane.domain import delayed_messages as domain
 from controlplane.domain.delayed_messages import HistogramBar
 from controlplane.domain.errors import Rejected
+from controlplane.domain.times import utc_of_ms
 from controlplane.selectors.front_leaders import (
     LeaderProblem,
     MissingPartition,
@@ -133,7 +134,7 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
             DelayedPartition(
                 partition=index,
                 pending=response.pending,
-                earliest_at=None if response.earliest_ms < 0 else _time(response.earliest_ms),
+                earliest_at=None if response.earliest_ms < 0 else utc_of_ms(response.earliest_ms),
                 delivered=response.delivered,
                 cancelled=response.cancelled,
                 discarded=response.discarded,
@@ -231,7 +232,7 @@ def look_up(
         topic=topic,
         front_topic=front,
         rows=[
-            PendingRow(index, offset, at, _time(at), at - now_ms, cancelled[at, index, offset])
+            PendingRow(index, offset, at, utc_of_ms(at), at - now_ms, cancelled[at, index, offset])
             for at, index, offset in shown
         ],
         complete=next_place is None,
@@ -242,8 +243,3 @@ def look_up(
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _time(ms: int) -> datetime:
-    """A record may have any time in the past, and at most a year in the future."""
-    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -13,6 +13,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages.half_messages import HalfMessagesResponse
 from controlplane.clients import half_messages as client
 from controlplane.clients.connection import KafkaConnection
+from controlplane.domain.times import utc_of_ms
 from controlplane.selectors.front_leaders import (
     LeaderProblem,
     MissingPartition,
@@ -127,7 +128,7 @@ def undecided_messages(
 
 
 def half_message_row(topic: str, index: int, message: HalfMessagesResponse.Message, now: datetime) -> HalfMessageRow:
-    written = datetime.fromtimestamp(message.appended_ms / 1000, UTC)
+    written = utc_of_ms(message.appended_ms)
     return HalfMessageRow(
         partition=index,
         offset=message.offset,

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from brokerd.wire.errors import error_name
 from controlplane.domain.broker_metrics import StoredApi
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.message_metrics import STALE_MS, age_s
@@ -28,7 +29,6 @@ from controlplane.models import (
 )
 from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import open_alerts
-from controlplane.selectors.brokers import error_name
 from controlplane.selectors.history import newest_values
 from controlplane.selectors.overview import overview
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import attrgetter
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from brokerd.cluster.model import TRANSACTION_STATE_TOPIC
 from controlplane.clients import transactions as client
 from controlplane.clients.all_brokers import BrokerAddress, BrokerResponse, call_brokers
 from controlplane.clients.connection import KafkaConnection
+from controlplane.domain.times import utc_of_ms
 from controlplane.domain.transactions import (
     ALL_OPEN,
     MINUTE_MS,
@@ -277,4 +278,4 @@ def clock_ms() -> int:
 
 
 def time_of(ms: int | None) -> datetime | None:
-    return None if ms is None or ms < 0 else datetime.fromtimestamp(ms / 1000, UTC)
+    return None if ms is None or ms < 0 else utc_of_ms(ms)

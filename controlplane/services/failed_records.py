@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import sha256
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -29,6 +29,7 @@ from controlplane.domain.dead_letters import (
     with_headers,
 )
 from controlplane.domain.produce import Header, NewRecord
+from controlplane.domain.times import utc_of_ms
 from controlplane.models import Topic
 from controlplane.selectors.dead_letters import retry_topic_of
 from controlplane.services import masking, records
@@ -182,7 +183,7 @@ def _source(row: Topic, failed: FailedRecord, needed: Sequence[Header]) -> str:
 
 def _earlier(letter: NewRecord, created_at: datetime) -> bool:
     at_ms = letter.timestamp_ms
-    return at_ms is not None and datetime.fromtimestamp(at_ms / 1000, UTC) < created_at
+    return at_ms is not None and utc_of_ms(at_ms) < created_at
 
 
 def check_groups(letters: Sequence[DeadLetter], target: ResendTarget) -> None:

@@ -28,7 +28,7 @@ from controlplane.models.move import FINISHED_STATES, ORDER_STATES, WORKING_STAT
 from controlplane.models.phrase_field import note_columns
 from controlplane.selectors.move_totals import kinds_of
 from controlplane.services import throttles
-from controlplane.services.common import finish_changes, record
+from controlplane.services.common import Rejected, finish_changes, record
 from controlplane.services.move_totals import store_totals
 from weir_common.phrases import phrase_to_json, sentence, with_phrase
 
@@ -36,6 +36,14 @@ AHEAD = 4
 """Waiting partitions read per free slot: where the first ones wait for a broker, later ones may start."""
 SAMPLE_SECONDS = 3.0
 """Seconds between samples of a move: sizes are not updated faster."""
+
+
+def get_move(move_id: int) -> Move:
+    """Raises Rejected if the move does not exist."""
+    move = Move.objects.filter(pk=move_id).first()
+    if move is None:
+        raise Rejected(sentence("Move {move_id} does not exist.", move_id=move_id))
+    return move
 
 
 def working_moves() -> list[int]:

@@ -30,7 +30,7 @@ from controlplane.services.move_planning import parse_scope as parse_scope
 from controlplane.services.move_planning import plan_move as plan_move
 from controlplane.services.move_planning import preview_move as preview_move
 from controlplane.services.move_totals import store_totals
-from controlplane.services.move_worker import apply_steps, live_broker_ids, transition, views_of
+from controlplane.services.move_worker import apply_steps, get_move, live_broker_ids, transition, views_of
 from weir_common.phrases import sentence
 
 PLACED_COLUMNS = ("topic_id", "topic_name", "partition", "replicas_from", "replicas_to", "read_generation")
@@ -41,7 +41,7 @@ def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = 
     """planned -> approved. Raises Rejected in another state. Also raises it for a move that overrides a safety rule, unless two people approve it
     (`second`: set by `overrides` alone)."""
     with recorded_rejections(actor, AuditOperation.MOVE_APPROVE, "move", str(move_id), comment=comment):
-        move = _get(move_id)
+        move = get_move(move_id)
         if move.overrides and not second:
             raise Rejected(_second_person_needed(move))
     return _transition(move_id, AuditOperation.MOVE_APPROVE, {MoveState.PLANNED}, MoveState.APPROVED, actor, comment)
@@ -51,7 +51,7 @@ def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """planned or approved -> running. After that the worker advances the move. Raises Rejected when a partition changed since planning, and for a
     move that overrides a safety rule without the approval of a second person. Without `comment`, the reason of the plan is recorded."""
     with recorded_rejections(actor, AuditOperation.MOVE_START, "move", str(move_id), comment=comment):
-        move = _get(move_id)
+        move = get_move(move_id)
         comment = comment or move.comment
         if move.overrides and move.state == MoveState.PLANNED:
             raise Rejected(_second_person_needed(move))
@@ -142,7 +142,7 @@ def pause_move(move_id: int, *, actor: str, comment: str = "") -> Move:
 def resume_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """paused -> running. Raises Rejected in another state, and while the window of the move is closed."""
     with recorded_rejections(actor, AuditOperation.MOVE_RESUME, "move", str(move_id), comment=comment):
-        if (closed := move_windows.window_closed_reason(_get(move_id))) is not None:
+        if (closed := move_windows.window_closed_reason(get_move(move_id))) is not None:
             raise Rejected(sentence("{closed} Change or remove the window to continue now.", closed=closed))
     return _transition(move_id, AuditOperation.MOVE_RESUME, {MoveState.PAUSED}, MoveState.RUNNING, actor, comment)
 
@@ -154,7 +154,7 @@ def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         recorded_rejections(actor, AuditOperation.MOVE_CANCEL, "move", str(move_id), comment=comment),
         transaction.atomic(),
     ):
-        move = _get(move_id)
+        move = get_move(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED):
             move = _set_state(move, MoveState.CANCELLED, actor, comment, finished=True)
             move.parts.update(active=False, state=PartState.SKIPPED, version=F("version") + 1)
@@ -186,7 +186,7 @@ def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         recorded_rejections(actor, AuditOperation.MOVE_ROLL_BACK, "move", str(move_id), comment=comment),
         transaction.atomic(),
     ):
-        move = _get(move_id)
+        move = get_move(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED, MoveState.ROLLED_BACK, MoveState.ROLLING_BACK):
             raise Rejected(
                 sentence("Move {move_id} is {state}; it cannot be rolled back.", move_id=move_id, state=move.state)
@@ -243,7 +243,7 @@ def throttle_move(
         recorded_rejections(actor, AuditOperation.MOVE_THROTTLE, "move", str(move_id), comment=comment),
         transaction.atomic(),
     ):
-        move = _get(move_id)
+        move = get_move(move_id)
         throttles.check(bytes_per_s)
         if move.state in FINISHED_STATES:
             raise Rejected(
@@ -299,13 +299,6 @@ def _require_throttleable(move: Move) -> None:
         )
 
 
-def _get(move_id: int) -> Move:
-    move = Move.objects.filter(pk=move_id).first()
-    if move is None:
-        raise Rejected(sentence("Move {move_id} does not exist.", move_id=move_id))
-    return move
-
-
 def _transition(
     move_id: int,
     verb: AuditOperation,
@@ -317,7 +310,7 @@ def _transition(
     withdraw: bool = False,
 ) -> Move:
     with recorded_rejections(actor, verb, "move", str(move_id), comment=comment), transaction.atomic():
-        move = _get(move_id)
+        move = get_move(move_id)
         if move.state not in allowed:
             raise Rejected(
                 sentence(

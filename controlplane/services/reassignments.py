@@ -14,7 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from brokerd.cluster.image import Image
-from brokerd.cluster.model import NO_LEADER, PartitionState, TopicState
+from brokerd.cluster.model import PartitionState, TopicState
 from brokerd.cluster.requests import NewReassignment
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain import move_revert
@@ -84,7 +84,7 @@ def _begin(parts: Sequence[tuple[TopicState, int, tuple[int, ...]]], actor: str)
             topic_id=topic.topic_id,
             topic_name=topic.name,
             partition=index,
-            before=PlacementBefore(tuple(state.target), _leader(state), tuple(state.isr_ids)),
+            before=PlacementBefore(tuple(state.target), state.leader_id, tuple(state.isr_ids)),
             replicas_from=list(state.target),
             replicas_to=list(to),
             desired_replicas=list(to),
@@ -143,9 +143,5 @@ def _revert_partition(
 
 def _observed_part(state: PartitionState) -> ObservedPart:
     return ObservedPart(
-        state.replicas, state.isr_ids, state.adding, state.removing, _leader(state), state.assignment_generation, {}
+        state.replicas, state.isr_ids, state.adding, state.removing, state.leader_id, state.assignment_generation, {}
     )
-
-
-def _leader(state: PartitionState) -> int | None:
-    return None if state.leader == NO_LEADER else state.leader

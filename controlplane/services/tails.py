@@ -26,7 +26,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState, PartState
 from controlplane.selectors.broker_configs import desired_configs
 from controlplane.services.common import Rejected, audited, record
-from controlplane.services.move_worker import apply_steps, views_of
+from controlplane.services.move_worker import apply_steps, get_move, views_of
 from weir_common.phrases import Phrase, sentence
 
 NOT_READ = "Group {group} has not read {records} records of {partition}: it has no committed offset."
@@ -194,7 +194,7 @@ def retention_s(configs: Mapping[str, str]) -> float | None:
 
 def deletion_preview(move_id: int, below: Mapping[str, int] | None = None) -> DeletionPreview:
     """`below`: only these partitions, if their new replicas still start at that offset. Raises Rejected when the move does not exist."""
-    move = _get(move_id)
+    move = get_move(move_id)
     rows = {p.pk: p for p in move.parts.filter(state=PartState.READY)}
     views = views_of(list(rows.values()))
     configs = {t.id: t.configs for t in ObservedTopic.objects.filter(id__in={r.topic_id for r in rows.values()})}
@@ -236,7 +236,7 @@ def delete_old_records(move_id: int, *, below: Mapping[str, int], actor: str, co
     retention and are named in `below` (topic-partition: the approved start offset). The other partitions of the move continue unchanged. Returns the
     number of partitions. Raises Rejected."""
     with transaction.atomic():
-        move = _get(move_id)
+        move = get_move(move_id)
         if (problem := _state_problem(move)) is not None:
             raise Rejected(problem)
         preview = deletion_preview(move_id, below)
@@ -286,10 +286,3 @@ def _state_problem(move: Move) -> str | None:
             state=Phrase(move.state.replace("_", " ")),
         )
     return None
-
-
-def _get(move_id: int) -> Move:
-    move = Move.objects.filter(pk=move_id).first()
-    if move is None:
-        raise Rejected(sentence("Move {move_id} does not exist.", move_id=move_id))
-    return move

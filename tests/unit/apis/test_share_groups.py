@@ -79,7 +79,9 @@ def test_acls_of_group_and_topics_apply() -> None:
 
     no_group: Any = SimpleNamespace(authorize=lambda *a: False, partition_by_authorized=split)
     assert Api(no_group).beat(0).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    no_topic: Any = SimpleNamespace(authorize=lambda *a: True, partition_by_authorized=split)
+    no_topic: Any = SimpleNamespace(
+        authorize=lambda *a: True, may_describe_all=lambda *a: False, partition_by_authorized=split
+    )
     api = Api(no_topic)
     assert api.beat(0).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     (group,) = api.call_api(m.ShareGroupDescribeRequest(group_ids=["g"])).groups
