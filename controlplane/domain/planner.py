@@ -7,7 +7,7 @@ Does not contain: the database, the clock.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -87,56 +87,55 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
         view = by_key[key]
         if replicas_to == view.replicas and not view.reassigning:
             continue
-        partition_name = f"{view.topic}-{view.partition}"
-        new = [b for b in replicas_to if b not in view.replicas]
-        if view.reassigning:
-            problems.append(sentence(texts.ALREADY_REASSIGNED, partition=partition_name))
-        if not replicas_to:
-            problems.append(sentence(texts.NO_REPLICA, partition=partition_name))
-        if len(set(replicas_to)) != len(replicas_to):
-            problems.append(sentence(texts.DUPLICATE_BROKER, partition=partition_name, brokers=f"{list(replicas_to)}"))
-        for broker_id in replicas_to:
-            if broker_id not in brokers_by_id:
-                problems.append(
-                    sentence(
-                        texts.UNKNOWN_BROKER,
-                        partition=partition_name,
-                        broker=broker_id,
-                        brokers=f"{sorted(brokers_by_id)}",
-                    )
-                )
-            elif broker_id in new and not brokers_by_id[broker_id].alive:
-                problems.append(sentence(texts.TO_DEAD_BROKER, partition=partition_name, broker=broker_id))
-            elif broker_id in new and brokers_by_id[broker_id].cordoned:
-                problems.append(sentence(texts.TO_CORDONED_BROKER, partition=partition_name, broker=broker_id))
-        if not view.isr or view.leader is None:
-            problems.append(sentence(texts.OFFLINE, partition=partition_name))
-        if view.majority_acks and 0 < len(replicas_to) < len(view.replicas):
-            before, after = len(view.replicas), len(replicas_to)
-            problems.append(sentence(texts.FEWER_VOTERS, partition=partition_name, before=before, after=after))
+        problems += _problems(view, replicas_to, brokers_by_id)
         min_insync = effective_min_insync(view.min_insync, view.replicas, majority=view.majority_acks)
         if replicas_to and len(replicas_to) < min_insync:
             overridable.append(
-                counted(len(replicas_to), *texts.BELOW_MIN_INSYNC, partition=partition_name, least=min_insync)
+                counted(len(replicas_to), *texts.BELOW_MIN_INSYNC, partition=view.name, least=min_insync)
             )
-        domains = [
-            brokers_by_id[b].failure_domain
-            for b in replicas_to
-            if b in brokers_by_id and brokers_by_id[b].failure_domain
-        ]
-        if len(set(domains)) < len(domains):
-            problems.append(sentence(texts.ONE_DOMAIN, partition=partition_name, domains=f"{domains}"))
-        # Old replicas are removed only when all new replicas are in sync. Until then the smallest possible ISR is the current one.
-        isr_min = min(len(view.isr), len(replicas_to))
         if len(view.isr) < min_insync:
-            warnings.append(counted(len(view.isr), *texts.FEW_IN_SYNC, partition=partition_name, least=min_insync))
-        copied = None if view.size_bytes is None else view.size_bytes * len(new)
-        parts.append(PlannedPart(view, replicas_to, copied, isr_min))
+            warnings.append(counted(len(view.isr), *texts.FEW_IN_SYNC, partition=view.name, least=min_insync))
+        parts.append(_planned_part(view, replicas_to))
     if not parts and not problems:
         problems.append(sentence(texts.NOTHING_TO_MOVE))
     computed = ComputedPlan(tuple(parts), (*problems, *overridable), tuple(warnings), tuple(overridable))
     too_much, tight = _disk_space_findings(computed.incoming_bytes(), brokers_by_id)
     return replace(computed, problems=(*computed.problems, *too_much), warnings=(*computed.warnings, *tight))
+
+
+def _planned_part(view: PlannerPartition, replicas_to: tuple[int, ...]) -> PlannedPart:
+    new = [b for b in replicas_to if b not in view.replicas]
+    copied = None if view.size_bytes is None else view.size_bytes * len(new)
+    # Old replicas are removed only when all new replicas are in sync. Until then the smallest possible ISR is the current one.
+    return PlannedPart(view, replicas_to, copied, min(len(view.isr), len(replicas_to)))
+
+
+def _problems(
+    view: PlannerPartition, replicas_to: tuple[int, ...], brokers: Mapping[int, PlannerBroker]
+) -> Iterator[str]:
+    """The problems of one partition that no operator can override."""
+    if view.reassigning:
+        yield sentence(texts.ALREADY_REASSIGNED, partition=view.name)
+    if not replicas_to:
+        yield sentence(texts.NO_REPLICA, partition=view.name)
+    if len(set(replicas_to)) != len(replicas_to):
+        yield sentence(texts.DUPLICATE_BROKER, partition=view.name, brokers=f"{list(replicas_to)}")
+    for broker_id in replicas_to:
+        is_new = broker_id not in view.replicas
+        if broker_id not in brokers:
+            yield sentence(texts.UNKNOWN_BROKER, partition=view.name, broker=broker_id, brokers=f"{sorted(brokers)}")
+        elif is_new and not brokers[broker_id].alive:
+            yield sentence(texts.TO_DEAD_BROKER, partition=view.name, broker=broker_id)
+        elif is_new and brokers[broker_id].cordoned:
+            yield sentence(texts.TO_CORDONED_BROKER, partition=view.name, broker=broker_id)
+    if not view.isr or view.leader is None:
+        yield sentence(texts.OFFLINE, partition=view.name)
+    if view.majority_acks and 0 < len(replicas_to) < len(view.replicas):
+        before, after = len(view.replicas), len(replicas_to)
+        yield sentence(texts.FEWER_VOTERS, partition=view.name, before=before, after=after)
+    domains = [brokers[b].failure_domain for b in replicas_to if b in brokers and brokers[b].failure_domain]
+    if len(set(domains)) < len(domains):
+        yield sentence(texts.ONE_DOMAIN, partition=view.name, domains=f"{domains}")
 
 
 def _disk_space_findings(

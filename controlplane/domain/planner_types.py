@@ -40,3 +40,7 @@ class PlannerPartition:
     records_per_s: float = 0.0
     majority_acks: bool = False
     """The topic has majority acknowledgements."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
