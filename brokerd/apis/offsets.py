@@ -317,29 +317,11 @@ class OffsetsApi:
                     response.error_code = error
                     continue
                 upto = replica.core.high_watermark if requested.offset == -1 else requested.offset
-                if not 0 <= upto <= replica.core.high_watermark:
-                    response.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-                elif replica.config.compacts and not replica.config.deletes:
-                    response.error_code = ErrorCode.POLICY_VIOLATION
-                elif replica.remote is not None and upto > replica.start_offset:
-                    # The remote log gets the new start first, because it is valid for every leader. Then the local log gets it (`RaiseLocalStart`).
-                    self._request_remote_start(replica, upto)
-                    response.error_code = ErrorCode.REQUEST_TIMED_OUT
-                    waiting.append((replica, upto, response))
-                elif upto > replica.start_offset and replica.is_contiguous:
-                    # History replicas have old records too. So the metadata log gets the new log start first, and then every replica deletes its records.
-                    self._history_reads.propose_log_start(replica, upto)
-                    response.error_code = ErrorCode.REQUEST_TIMED_OUT
-                    waiting.append((replica, upto, response))
-                else:
-                    try:
-                        self._replica_manager.delete_below(replica, upto)
-                    except DiskFailed as e:
-                        self._replica_manager.fail(replica, e)
-                        response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                        continue
-                    self._replica_manager.run(replica, core.LogStartRaised(replica.log.start_offset), self._loop.now)
-                    response.error_code = ErrorCode.REQUEST_TIMED_OUT
+                rejected = self._delete_below(replica, upto)
+                response.error_code = (
+                    rejected or ErrorCode.REQUEST_TIMED_OUT
+                )  # until each replica has deleted the records
+                if not rejected:
                     waiting.append((replica, upto, response))
             topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=parts))
         topics += [_unauthorized_deletion(t) for t in unauthorized]
@@ -363,6 +345,27 @@ class OffsetsApi:
         self._replica_manager.purgatory.add(
             DelayedOperation(keys, is_complete, complete), self._loop.now.mono_ms + wait_ms
         )
+
+    def _delete_below(self, replica: Replica, upto: int) -> ErrorCode:
+        """Begin the deletion of the records below `upto`, or return the error. It ends when `_deleted_below` has reached `upto`."""
+        if not 0 <= upto <= replica.core.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if replica.config.compacts and not replica.config.deletes:
+            return ErrorCode.POLICY_VIOLATION
+        if replica.remote is not None and upto > replica.start_offset:
+            # The remote log gets the new start first, because it is valid for every leader. Then the local log gets it (`RaiseLocalStart`).
+            self._request_remote_start(replica, upto)
+        elif upto > replica.start_offset and replica.is_contiguous:
+            # History replicas have old records too. So the metadata log gets the new log start first, and then every replica deletes its records.
+            self._history_reads.propose_log_start(replica, upto)
+        else:
+            try:
+                self._replica_manager.delete_below(replica, upto)
+            except DiskFailed as e:
+                self._replica_manager.fail(replica, e)
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            self._replica_manager.run(replica, core.LogStartRaised(replica.log.start_offset), self._loop.now)
+        return ErrorCode.NONE
 
 
 def _deleted_below(replica: Replica) -> int:

@@ -62,8 +62,7 @@ class ReplicaManager:
         producer_expiration_ms: int = EXPIRATION_MS,
     ) -> None:
         self.broker_id, self.log_dirs, self.disk, self.purgatory = broker_id, log_dirs, disk, purgatory
-        self.jobs, self.hooks = jobs, hooks
-        self.topic_config = topic_config
+        self.jobs, self.hooks, self.topic_config = jobs, hooks, topic_config
         self.image = Image()
         self.broker_epoch: int | None = None
         self.produce_suspended = False
@@ -150,8 +149,6 @@ class ReplicaManager:
                     log.info("ISR proposal not accepted: partition=%s reason=%s", tp, record.reason)
                     if replica is not None:
                         self.run(replica, core.IsrProposalRejected(record.leader_epoch, record.partition_epoch), now)
-                case _:
-                    pass
         self.replica_opening.delete_pending()
 
     @property
@@ -215,11 +212,8 @@ class ReplicaManager:
                 self.sync(tp, now)
 
     def _state_changed_event(self, replica: Replica, state: PartitionState) -> core.PartitionStateChanged:
-        leads = (
-            state.leader == self.broker_id
-            and self.registered_epoch is not None
-            and state.leader_broker_epoch == self.registered_epoch
-        )
+        epoch = self.registered_epoch
+        leads = state.leader == self.broker_id and epoch is not None and state.leader_broker_epoch == epoch
         return core.PartitionStateChanged(
             state,
             leads,
@@ -298,33 +292,11 @@ class ReplicaManager:
 
     # -- running a core's effects ------------------------------------------------------------------------------------
     def run(self, replica: Replica, event: core.Event, now: Now) -> None:
+        """Pass the event to the state machine of the replica, run its effects in their order, and then what follows from the event and the new state."""
         machine = replica.core
         led_before = replica.leads
         for effect in machine.handle(event, now):
-            match effect:
-                case core.RaiseHighWatermark():
-                    if replica.log.producers.closing:
-                        replica.log.producers.on_replicated(effect.offset)
-                    self.purgatory.check(replica.hw_key(), replica.log.written_bytes)
-                case core.RaiseLowWatermark():
-                    self.purgatory.check(replica.hw_key())
-                case core.ProposeIsr():
-                    self.controller_proposals.propose(replica.tp, effect)
-                case core.FailWaiters():
-                    self.controller_proposals.withdraw(replica.tp)
-                    self.purgatory.check(replica.hw_key())
-                    self.purgatory.check(replica.end_key())
-                    self.hooks.on_resignation(replica.topic, replica.tp.partition, now)
-                case core.Lead():
-                    text = "became leader: partition=%s leader_epoch=%d start_offset=%d"
-                    log.info(text, replica.name, effect.leader_epoch, effect.epoch_start)
-                    self.hooks.on_election(replica.topic, replica.tp.partition, effect.leader_epoch, now)
-                case core.Follow():
-                    replica.needs_bootstrap = replica.needs_bootstrap and replica.observes
-                    if replica.offline_reason is None:
-                        self.hooks.follow(replica.tp, effect.leader, effect.leader_epoch)
-                case core.StopFollowing():
-                    self.hooks.unfollow(replica.tp)
+            self._run_effect(replica, effect, now)
         if self.controller_proposals.isrs and machine.proposal is None:
             self.controller_proposals.remove_isr_proposal(replica.tp)
         if led_before and not replica.leads:
@@ -334,25 +306,54 @@ class ReplicaManager:
         elif isinstance(event, core.PartitionTick):
             self.controller_proposals.update_resets(replica)
         elif isinstance(event, core.PartitionStateChanged):
-            self.controller_proposals.update_resets(replica)
-            self.bootstrap.partition_changed(replica)
-            self.voting.partition_changed(replica)
-            if self.voting.append_leader_change(replica, now, self.fail):
-                self.on_appended(replica, now)
-            if machine.role is Role.HISTORY and replica.log.flushing.offset < replica.log.end_offset:
-                self.unflushed[replica.tp] = replica  # a history replica gets no appends that would flush it later
-            if max(event.state.handover_offset, event.state.log_start_floor) >= 0:
-                self.hooks.history_changed(replica)
-            self.purgatory.check(replica.hw_key())  # DeleteRecords waits until the replicas in sync have deleted
+            self._partition_state_changed(replica, event.state, now)
         if machine.state is not None and machine.state.log_start_floor > replica.log.start_offset:
             if replica.leads:
                 self._delete_records_below(min(machine.state.log_start_floor, machine.high_watermark), replica, now)
             elif machine.role is Role.HISTORY and replica.offline_reason is None:
                 self._delete_records_below(machine.state.log_start_floor, replica, now)
 
+    def _run_effect(self, replica: Replica, effect: core.Effect, now: Now) -> None:
+        match effect:
+            case core.RaiseHighWatermark():
+                if replica.log.producers.closing:
+                    replica.log.producers.on_replicated(effect.offset)
+                self.purgatory.check(replica.hw_key(), replica.log.written_bytes)
+            case core.RaiseLowWatermark():
+                self.purgatory.check(replica.hw_key())
+            case core.ProposeIsr():
+                self.controller_proposals.propose(replica.tp, effect)
+            case core.FailWaiters():
+                self.controller_proposals.withdraw(replica.tp)
+                self.purgatory.check(replica.hw_key())
+                self.purgatory.check(replica.end_key())
+                self.hooks.on_resignation(replica.topic, replica.tp.partition, now)
+            case core.Lead():
+                text = "became leader: partition=%s leader_epoch=%d start_offset=%d"
+                log.info(text, replica.name, effect.leader_epoch, effect.epoch_start)
+                self.hooks.on_election(replica.topic, replica.tp.partition, effect.leader_epoch, now)
+            case core.Follow():
+                replica.needs_bootstrap = replica.needs_bootstrap and replica.observes
+                if replica.offline_reason is None:
+                    self.hooks.follow(replica.tp, effect.leader, effect.leader_epoch)
+            case core.StopFollowing():
+                self.hooks.unfollow(replica.tp)
+
+    def _partition_state_changed(self, replica: Replica, state: PartitionState, now: Now) -> None:
+        """What follows from a new state in the metadata log, after the effects of the state machine."""
+        self.controller_proposals.update_resets(replica)
+        self.bootstrap.partition_changed(replica)
+        self.voting.partition_changed(replica)
+        if self.voting.append_leader_change(replica, now, self.fail):
+            self.on_appended(replica, now)
+        if replica.core.role is Role.HISTORY and replica.log.flushing.offset < replica.log.end_offset:
+            self.unflushed[replica.tp] = replica  # a history replica gets no appends that would flush it later
+        if max(state.handover_offset, state.log_start_floor) >= 0:
+            self.hooks.history_changed(replica)
+        self.purgatory.check(replica.hw_key())  # DeleteRecords waits until the replicas in sync have deleted
+
     def _delete_records_below(self, floor: int, replica: Replica, now: Now) -> None:
-        """Raise the log start offset of the replica to `floor`, which comes from the log start floor in the metadata log. On a leader, the caller limits
-        `floor` to the high watermark."""
+        """Raise the log start offset to `floor`, from the metadata log. On a leader, the caller limits `floor` to the high watermark."""
         if floor <= replica.log.start_offset:
             return
         log.info("log start raised by the metadata log: partition=%s new_start=%d", replica.name, floor)
@@ -400,9 +401,8 @@ class ReplicaManager:
         """The flushed end of this replica's log has increased. Continue the operations that wait for it."""
         self.request_flush(replica)
         if replica.leads:
-            self.run(
-                replica, core.LeaderAppended(replica.log.end_offset, replica.log.flushing.acknowledgeable_end), now
-            )
+            end, acknowledgeable_end = replica.log.end_offset, replica.log.flushing.acknowledgeable_end
+            self.run(replica, core.LeaderAppended(end, acknowledgeable_end), now)
             self.purgatory.check(replica.hw_key())
         elif replica.core.role is Role.FOLLOWER:
             self.hooks.resume(replica.tp)
