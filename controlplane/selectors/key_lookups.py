@@ -190,35 +190,7 @@ def look_up_key(
         bytes_max=bytes_max,
         duration_ms_max=0,
     )
-    matches: list[MessageRow] = []
-    lookups: list[PartitionLookup] = []
-    next_offsets: dict[int, int] = {}
-    leaders = _Leaders(topic, before)
-    try:
-        for i, (index, offset) in enumerate(sorted(before.items())):
-            remaining_s = began + duration_s - time.monotonic()
-            bytes_left = bytes_max - sum(p.log_bytes for p in lookups)
-            if remaining_s <= 0 or bytes_left <= 0:
-                next_offsets[index] = offset
-                stopped = StopReason.TIME if remaining_s <= 0 else StopReason.BYTES
-                lookups.append(PartitionLookup(index, PartitionLookupState.MORE, stopped.value))
-                continue
-            share = len(before) - i
-            query.before_offset = offset
-            query.bytes_max = max(1, bytes_left // share)
-            query.duration_ms_max = max(1, int(remaining_s * 1000 / share))
-            try:
-                response = leaders.look_up(index, query)
-            except (NoResponse, Declined) as e:
-                next_offsets[index] = offset
-                lookups.append(PartitionLookup(index, PartitionLookupState.FAILED, problem=str(e)))
-                continue
-            if response.stop != LookupStop.LOG_START:
-                next_offsets[index] = response.next_before_offset
-            matches += [_row(index, match, renderer) for match in response.matches]
-            lookups.append(_part(index, response))
-    finally:
-        leaders.close()
+    matches, lookups, next_offsets = _search_leaders(topic, before, query, renderer, began + duration_s)
     archived = None
     if lake:
         without_remote = {p.partition for p in lookups if p.stopped == StopReason.REMOTE}
@@ -253,6 +225,44 @@ def look_up_key(
         note=_note(lookups, archived),
         lake=None if archived is None else archived.search,
     )
+
+
+def _search_leaders(
+    topic: str, before: dict[int, int], query: KeyLookupRequest, renderer: RecordRenderer, until_s: float
+) -> tuple[list[MessageRow], list[PartitionLookup], dict[int, int]]:
+    """(matches, state of each partition, partitions to continue with the offset below which they continue). `before`: as in `_partitions`. `query`: of the
+    whole look-up. Each partition gets an equal part of the bytes and of the time that are left, until `until_s` of the monotonic clock."""
+    matches: list[MessageRow] = []
+    lookups: list[PartitionLookup] = []
+    next_offsets: dict[int, int] = {}
+    bytes_max = query.bytes_max
+    leaders = _Leaders(topic, before)
+    try:
+        for i, (index, offset) in enumerate(sorted(before.items())):
+            remaining_s = until_s - time.monotonic()
+            bytes_left = bytes_max - sum(p.log_bytes for p in lookups)
+            if remaining_s <= 0 or bytes_left <= 0:
+                next_offsets[index] = offset
+                stopped = StopReason.TIME if remaining_s <= 0 else StopReason.BYTES
+                lookups.append(PartitionLookup(index, PartitionLookupState.MORE, stopped.value))
+                continue
+            share = len(before) - i
+            query.before_offset = offset
+            query.bytes_max = max(1, bytes_left // share)
+            query.duration_ms_max = max(1, int(remaining_s * 1000 / share))
+            try:
+                response = leaders.look_up(index, query)
+            except (NoResponse, Declined) as e:
+                next_offsets[index] = offset
+                lookups.append(PartitionLookup(index, PartitionLookupState.FAILED, problem=str(e)))
+                continue
+            if response.stop != LookupStop.LOG_START:
+                next_offsets[index] = response.next_before_offset
+            matches += [_row(index, match, renderer) for match in response.matches]
+            lookups.append(_part(index, response))
+    finally:
+        leaders.close()
+    return matches, lookups, next_offsets
 
 
 def _complete(part: PartitionLookup) -> PartitionLookup:

@@ -129,8 +129,7 @@ def _restore_topic(
     places = {(f.partition, f.offset) for _, f in named if f.partition < partitions}
     records_read = records_at.read_records_at(topic, places)
     for letter, failed in named:
-        place = (failed.partition, failed.offset)
-        if place in records_read.unread:
+        if (failed.partition, failed.offset) in records_read.unread:
             restored.reject(
                 sentence(
                     "{topic}-{partition} could not be read. Send the dead letters of {topic} again.",
@@ -139,28 +138,13 @@ def _restore_topic(
                 )
             )
             continue
-        original = records_read.records.get(place)
+        original = records_read.records.get((failed.partition, failed.offset))
         if original is not None and (row is None or _earlier(letter.record, row.created_at)):
             original = None  # the topic was created after the failure
-        record = restore_failed_record(letter.record, original) or (NewRecord() if edited else None)
-        if record is None:
-            restored.reject(
-                sentence(
-                    "{place} has no record any more, and its dead letter has no copy (errors.deadletterqueue.copy.record.enable of the group). Edit it to "
-                    "send a record.",
-                    place=place_text(topic, *place),
-                )
-            )
-            continue
-        needed = retry_headers(letter.record.headers) if target is ResendTarget.RETRY else ()
-        if target is ResendTarget.RETRY and not needed:
-            restored.reject(
-                sentence(
-                    "The record at {partition}@{offset} does not name a share group in its headers.",
-                    partition=letter.partition,
-                    offset=letter.offset,
-                )
-            )
+        try:
+            record, needed = _record_to_send(letter, failed, original, target, edited=edited)
+        except Rejected as error:
+            restored.reject(error.reason)
             continue
         restored.letters.append(
             replace(
@@ -172,6 +156,31 @@ def _restore_topic(
                 needed=needed,
             )
         )
+
+
+def _record_to_send(
+    letter: DeadLetter, failed: FailedRecord, original: NewRecord | None, target: ResendTarget, *, edited: bool
+) -> tuple[NewRecord, tuple[Header, ...]]:
+    """The failed record, and the headers that the retry topic needs. `original`: the record in the log, None if the log does not have it. Raises Rejected."""
+    record = restore_failed_record(letter.record, original) or (NewRecord() if edited else None)
+    if record is None:
+        raise Rejected(
+            sentence(
+                "{place} has no record any more, and its dead letter has no copy (errors.deadletterqueue.copy.record.enable of the group). Edit it to "
+                "send a record.",
+                place=place_text(failed.topic, failed.partition, failed.offset),
+            )
+        )
+    needed = retry_headers(letter.record.headers) if target is ResendTarget.RETRY else ()
+    if target is ResendTarget.RETRY and not needed:
+        raise Rejected(
+            sentence(
+                "The record at {partition}@{offset} does not name a share group in its headers.",
+                partition=letter.partition,
+                offset=letter.offset,
+            )
+        )
+    return record, needed
 
 
 def _source(row: Topic, failed: FailedRecord, needed: Sequence[Header]) -> str:

@@ -20,10 +20,10 @@ from weir_common.phrases import phrase_to_json, sentence
 
 WORKING = (RecoveryState.REQUESTED, RecoveryState.RESET, RecoveryState.COPYING)
 
-BY_ITSELF = "worker"
+WORKER = "worker"
 CONTROLLER = "controller"
 STARTED_TOO_LATE = "The replica starts above its leader's log start and could not join the ISR; the controller has it replicated again."
-NAMED_BY_CONTENT = 5
+CONTENT_UUID_VERSION = 5
 """UUID version of resets that the controller decides automatically. Requested resets have random ids (version 4)."""
 AUTO_REPAIRS_MAX = 2
 """Maximum number of automatic recoveries in progress at a time: a failing disk has many damaged replicas, and their leaders also serve clients."""
@@ -39,42 +39,7 @@ def recover_replica(topic: str, partition: int, broker_id: int, *, actor: str, c
     is in sync and alive, when the broker is not alive, or when a recovery is already requested."""
     name = f"{topic}-{partition}@{broker_id}"[:255]
     with transaction.atomic():
-        row = ObservedPartition.objects.filter(topic__name=topic, index=partition).select_related("topic").first()
-        if row is None:
-            raise Rejected(
-                sentence("Partition {topic}-{partition} does not exist.", topic=topic, partition=partition), "partition"
-            )
-        if broker_id not in row.replicas:
-            raise Rejected(
-                sentence(
-                    "Broker {broker_id} has no replica of the partition; its replicas are {replicas}.",
-                    broker_id=broker_id,
-                    replicas=row.replicas,
-                ),
-                "broker_id",
-            )
-        alive = set(Broker.objects.filter(alive=True).values_list("broker_id", flat=True))
-        if broker_id not in alive:
-            raise Rejected(
-                sentence("Broker {broker_id} is not alive; start it first.", broker_id=broker_id), "broker_id"
-            )
-        others = [b for b in row.isr if b != broker_id and b in alive]
-        if not others:
-            raise Rejected(
-                sentence(
-                    "No other replica of {topic}-{partition} is alive and in sync; deleting this replica would lose records. Wait until another replica has caught up.",
-                    topic=topic,
-                    partition=partition,
-                )
-            )
-        if row.adding or row.removing:
-            raise Rejected(
-                sentence(
-                    "{topic}-{partition} is being moved; wait until the move ends, or cancel it.",
-                    topic=topic,
-                    partition=partition,
-                )
-            )
+        row = _recoverable_partition(topic, partition, broker_id)
         before = {"replicas": row.replicas, "isr": row.isr, "leader": row.leader}
         try:
             with transaction.atomic():
@@ -105,19 +70,56 @@ def recover_replica(topic: str, partition: int, broker_id: int, *, actor: str, c
         return recovery
 
 
+def _recoverable_partition(topic: str, partition: int, broker_id: int) -> ObservedPartition:
+    """The partition, if its replica on this broker can be rebuilt from another one. Raises Rejected."""
+    row = ObservedPartition.objects.filter(topic__name=topic, index=partition).select_related("topic").first()
+    if row is None:
+        raise Rejected(
+            sentence("Partition {topic}-{partition} does not exist.", topic=topic, partition=partition), "partition"
+        )
+    if broker_id not in row.replicas:
+        raise Rejected(
+            sentence(
+                "Broker {broker_id} has no replica of the partition; its replicas are {replicas}.",
+                broker_id=broker_id,
+                replicas=row.replicas,
+            ),
+            "broker_id",
+        )
+    alive = set(Broker.objects.filter(alive=True).values_list("broker_id", flat=True))
+    if broker_id not in alive:
+        raise Rejected(sentence("Broker {broker_id} is not alive; start it first.", broker_id=broker_id), "broker_id")
+    others = [b for b in row.isr if b != broker_id and b in alive]
+    if not others:
+        raise Rejected(
+            sentence(
+                "No other replica of {topic}-{partition} is alive and in sync; deleting this replica would lose records. Wait until another replica has caught up.",
+                topic=topic,
+                partition=partition,
+            )
+        )
+    if row.adding or row.removing:
+        raise Rejected(
+            sentence(
+                "{topic}-{partition} is being moved; wait until the move ends, or cancel it.",
+                topic=topic,
+                partition=partition,
+            )
+        )
+    return row
+
+
 def repair_damaged_replicas() -> list[int]:
     """Request the recovery of replicas that brokers report as damaged or offline, if this is configured. Returns the requested ids. A rejected one
     stays in the list of damage reports and is tried again at the next run: another replica may be in sync by then."""
     if not settings.WEIR.auto_recovery:
         return []
-    room = AUTO_REPAIRS_MAX - ReplicaRecovery.objects.filter(state__in=WORKING, actor=BY_ITSELF).count()
+    room = AUTO_REPAIRS_MAX - ReplicaRecovery.objects.filter(state__in=WORKING, actor=WORKER).count()
     requested_ids = []
     for found in ReplicaDamageReport.objects.filter(
         ended_at__isnull=True, recovery__isnull=True, kind__in=(DamageKind.CORRUPT, DamageKind.DISK)
     ).order_by("id")[: max(0, room)]:
-        rejections = Change.objects.filter(
-            verb=AuditOperation.REPLICA_RECOVER, actor=BY_ITSELF, outcome=Outcome.REJECTED
-        )
+        rejections = Change.objects.filter(verb=AuditOperation.REPLICA_RECOVER, actor=WORKER, outcome=Outcome.REJECTED)
         name = f"{found.topic_name}-{found.partition}@{found.broker_id}"[:255]
         if rejections.filter(
             object_name=name, at__gt=timezone.now() - timedelta(seconds=REJECTED_AGAIN_SECONDS)
@@ -126,7 +128,7 @@ def repair_damaged_replicas() -> list[int]:
         try:
             comment = f"{found.get_kind_display()}: {found.detail}"
             requested_ids.append(
-                recover_replica(found.topic_name, found.partition, found.broker_id, actor=BY_ITSELF, comment=comment).pk
+                recover_replica(found.topic_name, found.partition, found.broker_id, actor=WORKER, comment=comment).pk
             )
         except Rejected:
             continue  # the rejection is stored in its row
@@ -171,7 +173,7 @@ def begun_by_controller(
     """Record a reset, entry `seq` of the metadata log, that the controller decided itself, in the recoveries and in the changes. Idempotent. If a
     person's recovery of the same replica is waiting, its row stays, and only the change row records the reset. Returns False when the reset is
     already recorded, or was requested by a person (its row is in another database)."""
-    if reset_id.version != NAMED_BY_CONTENT or ReplicaRecovery.objects.filter(reset_id=reset_id).exists():
+    if reset_id.version != CONTENT_UUID_VERSION or ReplicaRecovery.objects.filter(reset_id=reset_id).exists():
         return False
     if Change.objects.filter(object_id=f"reset-{reset_id}").exists():
         return False

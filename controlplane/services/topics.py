@@ -153,7 +153,15 @@ def alter_topic(
     with transaction.atomic():
         front_topics.check_alteration(get_topic(name), partitions, set_configs or {}, delete_configs)
         row = _alter(
-            name, partitions, set_configs or {}, delete_configs, assignment, actor, comment, if_generation, request_id
+            name,
+            partitions,
+            set_configs or {},
+            delete_configs,
+            actor=actor,
+            comment=comment,
+            assignment=assignment,
+            if_generation=if_generation,
+            request_id=request_id,
         )
         _follow(row, actor, checked=False)
         return row
@@ -183,7 +191,7 @@ def _follow(row: Topic, actor: str, *, checked: bool) -> None:
         removed = [k for k in front_topics.FOLLOWED if k in front.configs and k not in desired.configs]
         differ = any(front.configs.get(k) != v for k, v in desired.configs.items())
         if removed or differ or front.partitions != desired.partitions:
-            front = _alter(desired.name, desired.partitions, desired.configs, removed, None, actor, comment, None, None)
+            front = _alter(desired.name, desired.partitions, desired.configs, removed, actor=actor, comment=comment)
             _follow(front, actor, checked=checked)
 
 
@@ -192,11 +200,12 @@ def _alter(
     partitions: int | None,
     set_configs: Mapping[str, str],
     delete_configs: Sequence[str],
-    assignment: Mapping[int, Sequence[int]] | None,
+    *,
     actor: str,
     comment: str,
-    if_generation: int | None,
-    request_id: str | None,
+    assignment: Mapping[int, Sequence[int]] | None = None,
+    if_generation: int | None = None,
+    request_id: str | None = None,
 ) -> Topic:
     row = get_topic(name)
     if if_generation is not None and row.generation != if_generation:
@@ -210,14 +219,7 @@ def _alter(
         )
     topic_checks.check_drift(row)
     before = {"partitions": row.partitions, "configs": row.configs}
-    configs = {**row.configs, **{k: str(v) for k, v in set_configs.items()}}
-    for key in delete_configs:
-        configs.pop(key, None)
-    topic_checks.check_configs({k: configs[k] for k in set_configs if k in configs})
-    if set_configs or delete_configs:
-        topic_checks.check_together(configs)
-        if (rejected := transition_problem(row.configs, configs)) is not None:
-            raise Rejected(rejected, "configs")
+    configs = _changed_configs(row, set_configs, delete_configs)
     count = row.partitions if partitions is None else partitions
     placed = row.assignment
     if count != row.partitions:
@@ -266,6 +268,19 @@ def _alter(
         generation=generation,
     )
     return Topic.objects.get(id=row.id)
+
+
+def _changed_configs(row: Topic, set_configs: Mapping[str, str], delete_configs: Sequence[str]) -> dict[str, str]:
+    """All configs of the topic after the change. Raises Rejected."""
+    configs = {**row.configs, **{k: str(v) for k, v in set_configs.items()}}
+    for key in delete_configs:
+        configs.pop(key, None)
+    topic_checks.check_configs({k: configs[k] for k in set_configs if k in configs})
+    if set_configs or delete_configs:
+        topic_checks.check_together(configs)
+        if (rejected := transition_problem(row.configs, configs)) is not None:
+            raise Rejected(rejected, "configs")
+    return configs
 
 
 def _check_new_count(row: Topic, count: int) -> None:

@@ -12,7 +12,7 @@ from brokerd.cluster.metadata import MetadataRecord, PartitionChanged, ReplicaRe
 from brokerd.cluster.model import PartitionState, ReplicaIncarnation
 from brokerd.cluster.znodes import ResetProposal
 from controlplane.controller.events import BrokersSeen, IsrProposed
-from controlplane.services.recovery import NAMED_BY_CONTENT
+from controlplane.services.recovery import CONTENT_UUID_VERSION
 from tests.unit.controlplane.controller.test_proposals import TOPIC, TP, CoreHarness, registration
 
 
@@ -44,7 +44,9 @@ def test_a_late_replica_is_reset_once_with_a_new_leader_epoch() -> None:
     changed, reset = core_harness.propose_reset()
     assert isinstance(changed, PartitionChanged) and isinstance(reset, ReplicaReset)
     assert (reset.topic_id, reset.partition, reset.broker_id) == (TOPIC, 0, 2)
-    assert UUID(reset.reset_id).version == NAMED_BY_CONTENT, "by this the record of changes knows that nobody asked"
+    assert UUID(reset.reset_id).version == CONTENT_UUID_VERSION, (
+        "by this version the audit log distinguishes it from a requested reset"
+    )
     assert (core_harness.state.leader, core_harness.state.leader_epoch) == (1, before.leader_epoch + 1)
     assert (core_harness.state.isr, core_harness.state.elr) == ((ReplicaIncarnation(1, 101),), ()), (
         "it proves nothing any more"
