@@ -84,10 +84,10 @@ class ParticipantsApi:
         replica, error = self._find_leader_replica(topic, index)
         if replica is None:
             return PartitionResult(error)
-        said = Marker(marker.transaction_result, marker.coordinator_epoch)
+        end_marker = Marker(marker.transaction_result, marker.coordinator_epoch)
         self._produce.transaction_verification.marker_written(replica.tp, marker.producer_id)
         return self._produce.appender.append_marker(
-            replica, marker.producer_id, marker.producer_epoch, said, next_epoch=marker.transaction_version >= 2
+            replica, marker.producer_id, marker.producer_epoch, end_marker, next_epoch=marker.transaction_version >= 2
         )
 
     # -- a group's offsets ---------------------------------------------------------------------------------------------------

@@ -155,8 +155,8 @@ def _check(recovered: Recovered, segment: Segment, now: Now) -> None:
         recovered.batches_checked += 1
         if header.base_offset >= recovered.state_offset:
             recovered.epochs.assign(header.partition_leader_epoch, header.base_offset)
-            said = transaction_index.marker_at(segment, at, header)
-            ended = recovered.producers.on_appended(header, header.base_offset, now.wall_ms, said)
+            marker = transaction_index.marker_at(segment, at, header)
+            ended = recovered.producers.on_appended(header, header.base_offset, now.wall_ms, marker)
             if ended is not None and not ended.committed:
                 recovered.aborted.add(AbortedTxn(*ended[:4]))
 

@@ -244,8 +244,8 @@ def marker_at(segment: Segment, position: int, header: BatchHeader) -> Marker | 
 def aborted_in(batches: Walk, state: Producers) -> dict[int, list[AbortedTxn]]:
     """{segment base offset: entries} from all batches of a log. `state` is the producer state at the log start; it is modified."""
     out: dict[int, list[AbortedTxn]] = {}
-    for base, header, said in batches:
-        ended = state.on_appended(header, header.base_offset, 0, said)
+    for base, header, marker in batches:
+        ended = state.on_appended(header, header.base_offset, 0, marker)
         state.closing.clear()
         if ended is not None and not ended.committed:
             out.setdefault(base, []).append(AbortedTxn(*ended[:4]))

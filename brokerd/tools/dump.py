@@ -162,11 +162,11 @@ def _segment(path: Path, base: int, disk: Disk, with_records: bool, topic: str) 
 
 
 def _record(r: Record, topic: str, control: bool) -> str:
-    if control or topic not in SAID:
-        said = f"{r.key!r} {r.value!r}"
+    if control or topic not in RECORD_TEXTS:
+        text = f"{r.key!r} {r.value!r}"
     else:
-        said = SAID[topic](r)
-    return f"{r.offset} {r.timestamp} {said}" + (f" {list(r.headers)}" if r.headers else "")
+        text = RECORD_TEXTS[topic](r)
+    return f"{r.offset} {r.timestamp} {text}" + (f" {list(r.headers)}" if r.headers else "")
 
 
 def _apply_group_record(record: Record) -> str:
@@ -230,7 +230,7 @@ def _transaction(record: Record) -> str:
     )
 
 
-SAID = {GROUP_OFFSETS_TOPIC: _describe_group_record, TRANSACTION_STATE_TOPIC: _transaction}
+RECORD_TEXTS = {GROUP_OFFSETS_TOPIC: _describe_group_record, TRANSACTION_STATE_TOPIC: _transaction}
 
 
 def _batch(position: int, header: BatchHeader, data: bytes) -> str:
@@ -248,12 +248,12 @@ def _batch(position: int, header: BatchHeader, data: bytes) -> str:
     words += ["transactional"] * header.is_transactional
     if header.is_control:
         try:
-            said = end_transaction_marker.marker_of(data, 0, header)
+            marker = end_transaction_marker.marker_of(data, 0, header)
         except records.CorruptBatch:
-            said = None
+            marker = None
         words.append(
-            f"{'COMMIT' if said.commit else 'ABORT'} by coordinator epoch {said.coordinator_epoch}"
-            if said
+            f"{'COMMIT' if marker.commit else 'ABORT'} by coordinator epoch {marker.coordinator_epoch}"
+            if marker
             else "control"
         )
     if header.attributes & records.DELETE_HORIZON:

@@ -49,13 +49,13 @@ def offsets(data: bytes) -> Lines:
 
 
 def properties(data: bytes) -> Lines:
-    said = set()
+    found = set()
     for line in data.decode("utf-8", "replace").splitlines():
         name, equals, value = line.partition("=")
         if line.strip() and not line.startswith("#"):
-            said.add(name.strip())
+            found.add(name.strip())
             yield f"  {name.strip()} = {value.strip()}" if equals else f"{COMPLAINT}{line!r} is not name=value"
-    missing = [name for name in META_NAMES if name not in said]
+    missing = [name for name in META_NAMES if name not in found]
     if missing:
         yield f"{COMPLAINT}missing: {', '.join(missing)}"
 

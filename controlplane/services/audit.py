@@ -173,8 +173,8 @@ def _link(before: str, row: Change, part: str) -> str:
         ]
     else:
         facts += [row.outcome, row.detail, row.finished_at.isoformat() if row.finished_at else None]
-    said = json.dumps(facts, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(f"{before}\n{said}".encode()).hexdigest()
+    content = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{before}\n{content}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

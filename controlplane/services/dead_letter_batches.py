@@ -111,8 +111,8 @@ def _not_sent(letter_topic: DeadLetterTopic, to: str, partition: int, copies: Se
 def _batch_result(batch: DeadLetterBatch, end: TransactionEnd, problem: str, count: int) -> ResendResult:
     if end is TransactionEnd.UNKNOWN:
         if unknown := _resolve(batch):
-            said = OPEN.format(partition=batch.partition, problem=unknown)
-            return ResendResult(batch.target, unknown=count, problems=[said])
+            text = OPEN.format(partition=batch.partition, problem=unknown)
+            return ResendResult(batch.target, unknown=count, problems=[text])
         batch.refresh_from_db()
         sent = batch.state == ResendState.SENT
     else:

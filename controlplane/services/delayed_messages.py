@@ -48,7 +48,7 @@ class CancelState(StrEnum):
     UNKNOWN = "unknown"
 
 
-SAID = {
+CANCEL_TEXTS = {
     CancelState.CANCELLED: "The record is not delivered.",
     CancelState.DUE: "The delivery time has come. The record was delivered, or it was cancelled before.",
     CancelState.UNKNOWN: "It is unknown whether the record is cancelled. Look it up again.",
@@ -128,8 +128,8 @@ def cancel(user: User, topic: str, partition: int, offset: int, *, comment: str)
     if written.refused:
         return CancelResult(CancelState.REJECTED, placed.problem, 0, None)
     state = CancelState.UNKNOWN if written.unknown else _read_back(found)
-    said = placed.problem or SAID[state]
-    return CancelResult(state, said, count, placed.offset)
+    text = placed.problem or CANCEL_TEXTS[state]
+    return CancelResult(state, text, count, placed.offset)
 
 
 def _find(user: User, topic: str, partition: int, offset: int) -> _Cancellable | None:

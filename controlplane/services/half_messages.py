@@ -99,11 +99,11 @@ def _show(decision: HalfDecision, target: str, arguments: Mapping[str, object]) 
 
 
 def _decide(decision: HalfDecision, act: ApprovedOperation) -> tuple[Outcome, str]:
-    outcome, said = _write(decision, act)
+    outcome, detail = _write(decision, act)
     topic, _, _ = parse_target(act.target) or ("", 0, 0)
     after = {k: act.facts[k] for k in ("partition", "offset", "half_id_hex")}
-    record(act.actor, VERBS[decision], "topic", topic, comment=act.comment, after=after, outcome=outcome, detail=said)
-    return outcome, said
+    record(act.actor, VERBS[decision], "topic", topic, comment=act.comment, after=after, outcome=outcome, detail=detail)
+    return outcome, detail
 
 
 def _write(decision: HalfDecision, act: ApprovedOperation) -> tuple[Outcome, str]:

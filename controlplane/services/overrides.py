@@ -273,18 +273,18 @@ def _elect(act: ApprovedOperation) -> tuple[Outcome, str]:
     topic, index = name
     try:
         needed = kafka.elect_uncleanly(topic, index)
-        outcome, said = (
+        outcome, detail = (
             (Outcome.CONFIRMED, sentence("{partition} has a leader again; see the partition page.", partition=target))
             if needed
             else (Outcome.UNCHANGED, sentence("{partition} already had a leader.", partition=target))
         )
     except NoResponse as e:
-        outcome, said = (
+        outcome, detail = (
             Outcome.UNKNOWN,
             sentence("No response: {error} Check the partition before you request the election again.", error=e),
         )
     except Declined as e:
-        outcome, said = Outcome.REJECTED, sentence("The controller rejected the election: {error}", error=e)
+        outcome, detail = Outcome.REJECTED, sentence("The controller rejected the election: {error}", error=e)
     after = {"partition": index}
     record(
         act.actor,
@@ -294,9 +294,9 @@ def _elect(act: ApprovedOperation) -> tuple[Outcome, str]:
         comment=act.comment,
         after=after,
         outcome=outcome,
-        detail=said,
+        detail=detail,
     )
-    return outcome, said
+    return outcome, detail
 
 
 KINDS: dict[str, ProposalHandler] = {

@@ -65,8 +65,8 @@ def shown_now(kind: str, target: str, arguments: Mapping[str, object]) -> Propos
 
 
 def digest_of(kind: str, target: str, arguments: Mapping[str, object], view: HashedView) -> str:
-    said = json.dumps([kind, target, arguments, view], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(said.encode()).hexdigest()
+    content = json.dumps([kind, target, arguments, view], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _plain(view: ProposalText) -> HashedView:

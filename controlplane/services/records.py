@@ -201,8 +201,10 @@ def look_up_records_as(
         shown["lake"] = True
     if not masking.has_rules(topic):
         shown["key"] = key[:KEY_AUDITED_BYTES_MAX].decode("utf-8", "backslashreplace")
-    said = sentence("{count} records.", count=len(found.rows)) if found.rows else sentence("No records.")
-    record(actor, AuditOperation.RECORDS_LOOK_UP, "records", topic, after=shown, outcome=Outcome.CONFIRMED, detail=said)
+    detail = sentence("{count} records.", count=len(found.rows)) if found.rows else sentence("No records.")
+    record(
+        actor, AuditOperation.RECORDS_LOOK_UP, "records", topic, after=shown, outcome=Outcome.CONFIRMED, detail=detail
+    )
     return found
 
 

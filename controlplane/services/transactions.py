@@ -120,7 +120,7 @@ def show_abort(target: str, arguments: Mapping[str, object]) -> ProposalText:
 
 def abort(act: ApprovedOperation) -> tuple[Outcome, str]:
     topic, index, offset = _target(act.target)
-    outcome, said = _abort(topic, index, offset, act.facts)
+    outcome, detail = _abort(topic, index, offset, act.facts)
     after = {k: act.facts[k] for k in ("partition", "start_offset", "producer_id", "producer_epoch")}
     record(
         act.actor,
@@ -130,9 +130,9 @@ def abort(act: ApprovedOperation) -> tuple[Outcome, str]:
         comment=act.comment,
         after=after,
         outcome=outcome,
-        detail=said,
+        detail=detail,
     )
-    return outcome, said
+    return outcome, detail
 
 
 def _abort(topic: str, index: int, offset: int, facts: Mapping[str, object]) -> tuple[Outcome, str]:
@@ -234,7 +234,7 @@ def show_fence(target: str, arguments: Mapping[str, object]) -> ProposalText:
 
 
 def fence(act: ApprovedOperation) -> tuple[Outcome, str]:
-    outcome, said = _fence(act.target, act.facts)
+    outcome, detail = _fence(act.target, act.facts)
     after = {"producer_id": act.facts["producer_id"], "producer_epoch": act.facts["producer_epoch"]}
     record(
         act.actor,
@@ -244,9 +244,9 @@ def fence(act: ApprovedOperation) -> tuple[Outcome, str]:
         comment=act.comment,
         after=after,
         outcome=outcome,
-        detail=said,
+        detail=detail,
     )
-    return outcome, said
+    return outcome, detail
 
 
 def _fence(transactional_id: str, facts: Mapping[str, object]) -> tuple[Outcome, str]:

@@ -38,15 +38,15 @@ def changes_from_classic(old: Group, topics: Topics) -> list[ConsumerGroupChange
     ]
     owned: set[TopicPartition] = set()
     for member in old.members.values():
-        wants = consumer_protocol.read_subscription(subscription_data(member, old.protocol))
+        subscription = consumer_protocol.read_subscription(subscription_data(member, old.protocol))
         share = Assignment(consumer_protocol.read_assignment(member.assignment, topics) - owned)
         owned |= share
         member_metadata = MemberMetadata(
             member.instance_id,
-            wants.rack_id,
+            subscription.rack_id,
             member.client_id,
             member.client_host,
-            frozenset(wants.topics),
+            frozenset(subscription.topics),
             None,
             member.rebalance_ms,
             None,

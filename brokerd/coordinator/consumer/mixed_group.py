@@ -114,8 +114,8 @@ class MixedGroup(ConsumerGroupMachine):
         ):
             return no(ErrorCode.UNKNOWN_MEMBER_ID)
         protocol = self._common_protocol(event, current_id)
-        wants = _subscription(event, protocol)
-        if protocol is None or wants is None:
+        subscription = _subscription(event, protocol)
+        if protocol is None or subscription is None:
             return no(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not event.member_id and event.require_known_member_id and event.instance_id is None:
             if len(self.members) >= self.group_config.size_max:
@@ -132,12 +132,12 @@ class MixedGroup(ConsumerGroupMachine):
                 event.client_id,
                 event.client_host,
                 event.instance_id,
-                wants.rack_id,
+                subscription.rack_id,
                 event.rebalance_ms,
-                frozenset(wants.topics),
+                frozenset(subscription.topics),
                 "",
                 None,
-                consumer_protocol.assignment_of(wants.owned_partitions, self.topics),
+                consumer_protocol.assignment_of(subscription.owned_partitions, self.topics),
                 event.may_describe,
                 ClassicMemberMetadata(event.session_ms, event.protocols),
             ),
@@ -207,17 +207,17 @@ class MixedGroup(ConsumerGroupMachine):
             self._seen != self.topics.version and not self.patterns
         ):  # (regular expressions are resolved in a heartbeat of an authorized member)
             self._raise_epoch(only_if_topics_changed=True)
-        if not self._to_join_again(event.member_id):
+        if not self._must_rejoin(event.member_id):
             return ErrorCode.NONE
         self._request_rejoin(event.member_id, now)
         return ErrorCode.REBALANCE_IN_PROGRESS
 
-    def _to_join_again(self, member_id: str) -> bool:
+    def _must_rejoin(self, member_id: str) -> bool:
         at = self.current_assignments[member_id]
         if at.epoch < self.epoch or at.state is MemberState.UNREVOKED:
             return True
-        wants = self.targets.get(member_id, EMPTY_ASSIGNMENT) - at.assigned
-        return at.state is MemberState.UNRELEASED and not any(tp in self.owners for tp in wants)
+        missing = self.targets.get(member_id, EMPTY_ASSIGNMENT) - at.assigned
+        return at.state is MemberState.UNRELEASED and not any(tp in self.owners for tp in missing)
 
     def _request_rejoin(self, member_id: str, now: Now) -> None:
         """Set the deadline of the member's next JoinGroup. The caller answers REBALANCE_IN_PROGRESS."""

@@ -84,9 +84,9 @@ def reconcile(
     gives_up = at.assigned - keeps
     if gives_up and (owned is None or owned & gives_up):
         return at.with_changes(state=MemberState.UNREVOKED, assigned=keeps, revoking=gives_up)
-    wants = target - keeps
-    gets = frozenset(tp for tp in wants if free(tp))
-    state = MemberState.STABLE if len(gets) == len(wants) else MemberState.UNRELEASED
+    missing = target - keeps
+    gets = frozenset(tp for tp in missing if free(tp))
+    state = MemberState.STABLE if len(gets) == len(missing) else MemberState.UNRELEASED
     previous = at.epoch if at.epoch != target_epoch else at.previous_epoch
     return at.with_changes(
         epoch=target_epoch, previous_epoch=previous, state=state, assigned=keeps | gets, revoking=EMPTY_ASSIGNMENT

@@ -152,14 +152,14 @@ class Command(BaseCommand):
         changed = f"{reset.changes:,} of {reset.partitions:,} partitions, {reset.replayed:,} records replayed, {reset.skipped:,} skipped"
         match reset.state:
             case ResetState.PREVIEWED:
-                said = f"Preview {reset.id} of group {reset.group_id}: {changed}. Nothing was written; --execute writes it."
+                text = f"Preview {reset.id} of group {reset.group_id}: {changed}. Nothing was written; --execute writes it."
             case ResetState.APPLIED:
-                said = f"Offset reset {reset.id} of group {reset.group_id} applied: {changed}. Undo: weir offsets undo {reset.id}"
+                text = f"Offset reset {reset.id} of group {reset.group_id} applied: {changed}. Undo: weir offsets undo {reset.id}"
             case ResetState.WAITING:
-                said = f"Offset reset {reset.id} waits until {reset.wait_until:%Y-%m-%d %H:%M} UTC for group {reset.group_id} to be empty."
+                text = f"Offset reset {reset.id} waits until {reset.wait_until:%Y-%m-%d %H:%M} UTC for group {reset.group_id} to be empty."
             case _:
-                said = f"Offset reset {reset.id} of group {reset.group_id} is {reset.state}. {reset.note}"
-        self.stdout.write(said)
+                text = f"Offset reset {reset.id} of group {reset.group_id} is {reset.state}. {reset.note}"
+        self.stdout.write(text)
 
     def _list(self, group: str) -> None:
         page = selectors.reset_list(group_id=group, per_page=500)
