@@ -196,10 +196,12 @@ class Browser:
             try:
                 async with connect(url, additional_headers=headers, proxy=None, max_size=None) as self.socket:
                     await self.subscribe()
-                    heard = time.monotonic()
+                    received_at = time.monotonic()
                     async for text in self.socket:
-                        self.measurements.silent_s_max = max(self.measurements.silent_s_max, time.monotonic() - heard)
-                        heard = time.monotonic()
+                        self.measurements.silent_s_max = max(
+                            self.measurements.silent_s_max, time.monotonic() - received_at
+                        )
+                        received_at = time.monotonic()
                         self.opened.set()
                         self.on_message(str(text))
             except (OSError, WebSocketException) as e:

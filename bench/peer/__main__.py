@@ -181,7 +181,7 @@ def _idle(systems: list[System], say: Say) -> None:
     say(Row("idle", "per broker of three", "CPU", "% of a core", False, values))
 
 
-def _house(run: Run, parts: list[str], quick: bool, only: str, say: Say) -> None:
+def _measure_running(run: Run, parts: list[str], quick: bool, only: str, say: Say) -> None:
     """All parts that need all systems running, with three brokers each."""
     systems = run.systems
 
@@ -293,7 +293,7 @@ def main() -> int:
         if set(arguments.parts) - {"cold"}:
             for system in systems:
                 system.start()
-            _house(run, arguments.parts, quick, arguments.only, say)
+            _measure_running(run, arguments.parts, quick, arguments.only, say)
     conditions["skipped because of the time limit"] = ", ".join(run.left_out) or "nothing"
     conditions["rows that failed"] = "; ".join(run.failed) or "none"
     busy = [r.others for r in rows if r.others is not None]

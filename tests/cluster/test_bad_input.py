@@ -61,7 +61,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(autouse=True)
-def lives_on(cluster: LocalCluster) -> Iterator[None]:
+def broker_still_serves(cluster: LocalCluster) -> Iterator[None]:
     """After every test the same process serves, and the topic has its records in order."""
     process = cluster.processes["broker-1"]
     yield

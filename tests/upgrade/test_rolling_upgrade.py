@@ -104,14 +104,14 @@ class MetadataLogWatch:
     """Reads the whole metadata log during the upgrade: the smallest ISR of each partition with a leader."""
 
     def __init__(self, devcluster: MixedCluster) -> None:
-        self._house, self._stop = devcluster, threading.Event()
+        self._devcluster, self._stop = devcluster, threading.Event()
         self.least: dict[str, int] = {}
         self.looks = 0
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
-        with connected(ZooKeeperStore(self._house.zookeeper_connect, 6000)) as zk:
+        with connected(ZooKeeperStore(self._devcluster.zookeeper_connect, 6000)) as zk:
             while not self._stop.wait(0.1):
                 read = read_log(zk)
                 self.looks += 1

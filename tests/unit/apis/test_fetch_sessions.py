@@ -341,7 +341,7 @@ def test_a_follower_with_unchanged_fetch_positions_stays_in_the_isr() -> None:
         client.advance(LAG_MS // 2)
         client.fetch({}, follower=FOLLOWER)
     assert list(client.harness.replica_manager.controller_proposals.isrs) == [TopicPartition(M, 1)], (
-        "forgotten is not heard of"
+        "a partition that left the session does not count as fetched"
     )
     client.advance(LAG_MS + 1)
     assert sorted(tp.partition for tp in client.harness.replica_manager.controller_proposals.isrs) == [0, 1], (

@@ -28,7 +28,7 @@ BROKER = BrokerState(
 
 
 @pytest.fixture(autouse=True)
-def _read_anew() -> Iterator[None]:
+def _uncached_settings() -> Iterator[None]:
     client.client_settings.cache_clear()
     yield
     client.client_settings.cache_clear()

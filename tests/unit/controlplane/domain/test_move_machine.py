@@ -35,26 +35,26 @@ class MoveMachine(RuleBasedStateMachine):
     early = False
 
     @initialize(
-        ways=st.lists(
+        placements=st.lists(
             st.tuples(st.permutations(BROKERS), st.permutations(BROKERS), st.integers(1, 3), st.integers(1, 3)),
             min_size=1,
             max_size=4,
         ),
         compare=st.booleans(),
     )
-    def begin(self, ways: list[tuple[list[int], list[int], int, int]], compare: bool) -> None:
+    def begin(self, placements: list[tuple[list[int], list[int], int, int]], compare: bool) -> None:
         self.now = 1_000.0
         self.alive = set(BROKERS)
         self.state = "running"
         self.cluster: dict[int, PartitionState] = {}
         self.parts: dict[int, PartView] = {}
-        self.in_hand: list[DesiredAssignment] = []
+        self.pending_orders: list[DesiredAssignment] = []
         """Requests that the controller has read and not carried out yet."""
-        self.taken: list[tuple[int, int]] = []
-        self.starts: dict[int, int] = dict.fromkeys(range(len(ways)), 0)
+        self.applied_orders: list[tuple[int, int]] = []
+        self.starts: dict[int, int] = dict.fromkeys(range(len(placements)), 0)
         """Log start offsets of the leaders."""
-        self.besides = compare or self.mode == "tail"
-        for i, (old, new, old_n, new_n) in enumerate(ways):
+        self.compares = compare or self.mode == "tail"
+        for i, (old, new, old_n, new_n) in enumerate(placements):
             before, after = tuple(old[:old_n]), tuple(new[:new_n])
             self.cluster[i] = PartitionState(
                 before, tuple(ReplicaIncarnation(b, b) for b in before), before[0], before[0]
@@ -79,7 +79,7 @@ class MoveMachine(RuleBasedStateMachine):
     # -- what happens ------------------------------------------------------------------------------------------------------
     @precondition(lambda self: self.state in WORKING)
     @rule(seconds=st.sampled_from([0.1, 2.0, 5.0, 90.0]))
-    def worker_looks(self, seconds: float) -> None:
+    def worker_polls(self, seconds: float) -> None:
         self.now += seconds
         view = MoveSnapshot(
             self.state,
@@ -97,7 +97,7 @@ class MoveMachine(RuleBasedStateMachine):
         self.state = steps.state or self.state
 
     @rule()
-    def controller_reads(self) -> None:
+    def controller_reads_orders(self) -> None:
         if self.state in WORKING:
             for p in self.parts.values():
                 if p.state in ("submitted", "bootstrapping", "truncating"):
@@ -109,7 +109,7 @@ class MoveMachine(RuleBasedStateMachine):
                         delete_below=p.delete_below,
                         hand_over_at=p.hand_over_at,
                     )
-                    self.in_hand.append(
+                    self.pending_orders.append(
                         DesiredAssignment(
                             UUID(int=1),
                             p.id,
@@ -122,10 +122,10 @@ class MoveMachine(RuleBasedStateMachine):
                         )
                     )
 
-    @precondition(lambda self: self.in_hand)
+    @precondition(lambda self: self.pending_orders)
     @rule()
-    def controller_carries_out(self) -> None:
-        desired = self.in_hand.pop(0)
+    def controller_applies_an_order(self) -> None:
+        desired = self.pending_orders.pop(0)
         i, generation = desired.partition, desired.read_generation
         state = self.cluster[i]
         if partition_changes.is_applied(state, desired):
@@ -142,8 +142,8 @@ class MoveMachine(RuleBasedStateMachine):
             after = partition_changes.start_reassignment(state, desired.replicas, generation, self.broker_epoch)
         if isinstance(after, str):
             return
-        assert (i, generation) not in self.taken, "one order was carried out twice"
-        self.taken.append((i, generation))
+        assert (i, generation) not in self.applied_orders, "one order was carried out twice"
+        self.applied_orders.append((i, generation))
         self.cluster[i] = after
         self.starts[i] = max(self.starts[i], after.log_start_floor)
 
@@ -183,7 +183,7 @@ class MoveMachine(RuleBasedStateMachine):
             if state.leader == NO_LEADER:
                 self.cluster[i] = election.elect_leader(state, self.broker_epoch, min_insync=1) or state
 
-    def all_goes_on(self, i: int) -> None:
+    def copies_progress(self, i: int) -> None:
         self.a_copy_catches_up(i)
         self.copies_are_compared(i)
 
@@ -220,7 +220,7 @@ class MoveMachine(RuleBasedStateMachine):
     def is_compared_first(self, part: PartView) -> bool:
         """Whether old replicas may be removed only after a comparison."""
         return (
-            self.besides
+            self.compares
             and bool(set(part.replicas_to) - set(part.replicas_from))
             and bool(set(part.replicas_from) - set(part.replicas_to))
         )
@@ -247,8 +247,8 @@ class MoveMachine(RuleBasedStateMachine):
         """All failures are repaired: the move ends in an exact state."""
         if not hasattr(self, "parts"):
             return
-        while self.in_hand:
-            self.controller_carries_out()
+        while self.pending_orders:
+            self.controller_applies_an_order()
         for broker in BROKERS:
             self.a_broker_returns(broker)
         if self.state == "paused":
@@ -256,12 +256,12 @@ class MoveMachine(RuleBasedStateMachine):
         for _ in range(60):
             if self.state not in WORKING:
                 break
-            self.worker_looks(5.0)
-            self.controller_reads()
-            while self.in_hand:
-                self.controller_carries_out()
+            self.worker_polls(5.0)
+            self.controller_reads_orders()
+            while self.pending_orders:
+                self.controller_applies_an_order()
             for i in self.cluster:
-                self.all_goes_on(i)
+                self.copies_progress(i)
         assert self.state not in WORKING, f"does not end: {self.state}, {self.parts}, {self.cluster}"
         for i, p in self.parts.items():
             if p.state == "done":
@@ -282,7 +282,7 @@ class TailMoveMachine(MoveMachine):
     mode = "tail"
 
     @rule(i=st.integers(0, 3))
-    def a_leader_says_where_the_copies_begin(self, i: int) -> None:
+    def a_leader_proposes_the_bootstrap_offset(self, i: int) -> None:
         state = self.cluster.get(i)
         if state is not None and state.observers and state.leader != NO_LEADER:
             self.cluster[i] = replace(state, tail_start=max(state.tail_start, self.starts[i]) + 10)
@@ -294,17 +294,17 @@ class TailMoveMachine(MoveMachine):
 
     @precondition(lambda self: self.state in ("running", "paused"))
     @rule()
-    def the_operator_cuts(self) -> None:
+    def operator_deletes_old_records(self) -> None:
         views = list(self.observed_parts().values())
         if tail_move.deletion_problem(views) is None:
             self.apply(tail_move.deletion_steps(views))
 
-    def all_goes_on(self, i: int) -> None:
+    def copies_progress(self, i: int) -> None:
         state = self.cluster[i]
         if state.observers and state.tail_start < 0:
-            self.a_leader_says_where_the_copies_begin(i)
+            self.a_leader_proposes_the_bootstrap_offset(i)
         self.retention_passes(i)
-        super().all_goes_on(i)
+        super().copies_progress(i)
 
     @invariant()
     def copies_are_bounded(self) -> None:
@@ -312,7 +312,7 @@ class TailMoveMachine(MoveMachine):
         assert sum(1 for p in getattr(self, "parts", {}).values() if p.state == "bootstrapping") <= AT_A_TIME
 
     @invariant()
-    def nothing_old_goes_but_by_a_cut_at_where_copies_begin(self) -> None:
+    def old_records_are_deleted_only_on_request(self) -> None:
         for i, p in getattr(self, "parts", {}).items():
             floor = self.cluster[i].log_start_floor
             assert floor < 0 or floor == p.delete_below, f"an unrequested log start floor: {self.cluster[i]}, {p}"
@@ -332,18 +332,12 @@ class EarlyMoveMachine(TailMoveMachine):
         pass
 
     @invariant()
-    def what_is_old_is_with_somebody_who_had_it(self) -> None:
+    def old_records_are_on_a_previous_replica(self) -> None:
         for i, p in getattr(self, "parts", {}).items():
             state = self.cluster[i]
             holders = set(state.history_replicas)
             assert holders <= set(p.replicas_from), f"{state}, {p}"
             assert holders or set(state.isr_ids) <= set(p.replicas_from) or self.starts[i] > 0, f"{state}, {p}"
-
-    @invariant()
-    def nothing_old_goes_but_by_a_cut_at_where_copies_begin(self) -> None:
-        for i, p in getattr(self, "parts", {}).items():
-            floor = self.cluster[i].log_start_floor
-            assert floor < 0 or floor == p.delete_below, f"an unrequested log start floor: {self.cluster[i]}, {p}"
 
     def teardown(self) -> None:
         super().teardown()

@@ -178,7 +178,7 @@ class Members(RuleBasedStateMachine):
         self.deliver(g.Tick())
 
     @invariant()
-    def it_holds_together(self) -> None:
+    def group_is_valid(self) -> None:
         self.group.validate()
         assert len({m.instance_id for m in self.group.members.values() if m.instance_id}) == len(self.group.static)
 

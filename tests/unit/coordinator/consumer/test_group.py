@@ -63,7 +63,7 @@ class Members(RuleBasedStateMachine):
         self.now = Now(1_000, 1_000)
         self.clients = [Client(f"m{i}", "static" if i == 3 else None) for i in range(4)]
         self.log: list[ConsumerGroupChange] = []
-        self.on_the_way: list[PersistChanges] = []
+        self.pending_writes: list[PersistChanges] = []
         self.rejecting = False
         self.requested: dict[Any, Client] = {}
         self.serial = 0
@@ -79,7 +79,7 @@ class Members(RuleBasedStateMachine):
             elif self.rejecting:
                 self.deliver(g.PersistFailed(effect.number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             else:
-                self.on_the_way.append(effect)
+                self.pending_writes.append(effect)
 
     def on_response(self, token: Any, response: ConsumerHeartbeatReply) -> None:
         assert token in self.requested, f"{token} was answered twice, or never asked"
@@ -125,7 +125,7 @@ class Members(RuleBasedStateMachine):
         self.beat(client, whole=whole or client.waiting is not None)
 
     @rule(i=st.integers(0, 3))
-    def takes_up_what_it_was_told(self, i: int) -> None:
+    def applies_its_assignment(self, i: int) -> None:
         client = self.clients[i]
         client.using = client.given
 
@@ -144,7 +144,7 @@ class Members(RuleBasedStateMachine):
             client.epoch, client.waiting = 0, None
 
     @rule(again=st.booleans())
-    def the_static_one_goes_away_and_comes_back(self, again: bool) -> None:
+    def static_member_leaves_and_returns(self, again: bool) -> None:
         client = self.clients[3]
         if client.epoch > 0:
             client.using = client.given = frozenset()
@@ -155,14 +155,14 @@ class Members(RuleBasedStateMachine):
             self.beat(client)
 
     @rule(i=st.integers(0, 2))
-    def dies_without_a_word(self, i: int) -> None:
+    def stops_without_leaving(self, i: int) -> None:
         self.clients[i] = Client(f"{self.clients[i].name}'")
 
     # -- coordinator failures ----------------------------------------------------------------------------------------------
     @rule()
     def a_write_is_replicated(self) -> None:
-        if self.on_the_way:
-            self.replicate(self.on_the_way.pop(0))
+        if self.pending_writes:
+            self.replicate(self.pending_writes.pop(0))
 
     def replicate(self, write: PersistChanges) -> None:
         self.log += write.changes
@@ -173,11 +173,11 @@ class Members(RuleBasedStateMachine):
         self.rejecting = rejecting
 
     @rule(kept=st.integers(0, 3))
-    def another_coordinator(self, kept: int) -> None:
+    def coordinator_changes(self, kept: int) -> None:
         """The new coordinator loads the replicated records, and perhaps some of the pending records."""
-        for write in self.on_the_way[:kept]:
+        for write in self.pending_writes[:kept]:
             self.log += write.changes
-        self.on_the_way = []
+        self.pending_writes = []
         self.run_effects(self.group.unload())
         assert not self.requested, "a request waits for a former coordinator"
         self.group = ConsumerGroupMachine("g", topics=self.topics, group_config=GROUP_CONFIG)
@@ -200,7 +200,7 @@ class Members(RuleBasedStateMachine):
 
     # -- invariants ----------------------------------------------------------------------------------------------------------
     @invariant()
-    def nobody_uses_what_another_uses(self) -> None:
+    def no_partition_has_two_users(self) -> None:
         """Checked for members only: a removed member does not know yet that it was removed."""
         used: dict[TopicPartition, str] = {}
         for client in self.clients:
@@ -212,12 +212,12 @@ class Members(RuleBasedStateMachine):
                 assert self.group.owners.get(tp) == client.member_id, f"{tp}, which {client.name} uses, is not its own"
 
     @invariant()
-    def the_group_is_sound(self) -> None:
+    def group_is_valid(self) -> None:
         self.group.validate()
 
     @invariant()
-    def whoever_reads_the_log_sees_the_same_group(self) -> None:
-        if self.on_the_way:
+    def replay_of_the_log_gives_the_same_group(self) -> None:
+        if self.pending_writes:
             return
         successor = ConsumerGroupMachine("g", topics=self.topics, group_config=GROUP_CONFIG)
         for change in self.log:
@@ -235,28 +235,28 @@ class Members(RuleBasedStateMachine):
             assert getattr(successor, what) == getattr(self.group, what), what
 
     @initialize()
-    def one_has_joined(self) -> None:
+    def first_member_joins(self) -> None:
         self.beat(self.clients[0])
 
     def teardown(self) -> None:
         """No client fails from now on: the group becomes stable."""
         self.rejecting = False
         for round_ in range(14):
-            while self.on_the_way:
-                self.replicate(self.on_the_way.pop(0))
+            while self.pending_writes:
+                self.replicate(self.pending_writes.pop(0))
             for client in self.clients:
                 client.topics = frozenset({"a", "b"})
                 client.using = client.given
                 self.beat(client, whole=round_ < 2)
             self.time_passes(1_000)
-        while self.on_the_way:
-            self.replicate(self.on_the_way.pop(0))
+        while self.pending_writes:
+            self.replicate(self.pending_writes.pop(0))
         assert not self.requested
         assert self.group.state is GroupState.STABLE, self.group.describe()
         everything = {TopicPartition(t, i) for t, count in self.topics.there.values() for i in range(count)}
         for client in self.clients:
             client.using = client.given
-        self.nobody_uses_what_another_uses()
+        self.no_partition_has_two_users()
         assert {tp for client in self.clients for tp in client.using} == everything
         sizes = [len(client.using) for client in self.clients]
         assert max(sizes) - min(sizes) <= 1, sizes

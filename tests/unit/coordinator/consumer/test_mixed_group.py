@@ -308,11 +308,11 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
     # -- what members do -----------------------------------------------------------------------------------------------
     @rule(i=st.integers(0, 3))
-    def goes_on(self, i: int) -> None:
+    def continues(self, i: int) -> None:
         self.run_next_step(self.clients[i])
 
     @rule(i=st.integers(0, 3))
-    def joins_again(self, i: int) -> None:
+    def rejoins(self, i: int) -> None:
         """Also while a response is pending; the client ignores that response."""
         client = self.clients[i]
         if client.kind == NEW:
@@ -321,7 +321,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             self.join(client)
 
     @rule(i=st.integers(0, 3), kind=st.sampled_from([NEW, "classic"]), leaves=st.booleans())
-    def is_started_anew(self, i: int, kind: str, leaves: bool) -> None:
+    def restarts(self, i: int, kind: str, leaves: bool) -> None:
         """The client starts again, with either protocol. Before that it leaves, or dies without a request (then its static membership is
         replaced)."""
         client = self.clients[i]
@@ -365,7 +365,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         self.log.error = ErrorCode.NOT_ENOUGH_REPLICAS if rejecting else ErrorCode.NONE
 
     @rule(kept=st.integers(0, 5))
-    def another_coordinator(self, kept: int) -> None:
+    def coordinator_changes(self, kept: int) -> None:
         """The new coordinator loads the replicated records, and perhaps some of the pending records."""
         lost = max(0, len(self.log.waiting) - kept)
         self.groups.on_resignation(0, self.now)
@@ -380,7 +380,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
     # -- invariants ----------------------------------------------------------------------------------------------------
     @invariant()
-    def nobody_uses_what_another_uses(self) -> None:
+    def no_partition_has_two_users(self) -> None:
         """Checked for members only: a removed member does not know yet that it was removed."""
         group = self.group
         used: dict[TopicPartition, str] = {}
@@ -394,7 +394,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
                     assert group.owners.get(tp) == client.member_id, f"{tp}, which {client.name} uses, is not its own"
 
     @invariant()
-    def what_was_acknowledged_stands(self) -> None:
+    def acknowledged_commits_are_kept(self) -> None:
         group = self.group
         if group is not None:
             group.validate()
@@ -402,7 +402,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             assert group is None or group.commits.offsets[place].offset >= number
 
     @initialize()
-    def some_have_joined(self) -> None:
+    def some_members_have_joined(self) -> None:
         for client in self.clients:
             client.member_id = f"{client.name}.0" if client.kind == NEW else ""
 
@@ -419,7 +419,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             self.log.replicate()
         for client in self.clients:
             client.using = client.given if client.kind == NEW else client.using
-        self.nobody_uses_what_another_uses()
+        self.no_partition_has_two_users()
         using = [tp for client in self.clients for tp in client.using]
         assert sorted(using) == sorted(EVERYTHING), self.group.describe()
         assert isinstance(self.group, MixedGroup) == any(client.kind == NEW for client in self.clients)
