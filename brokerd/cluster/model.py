@@ -165,7 +165,7 @@ class PartitionState:
 
     @property
     def leader_id(self) -> int | None:
-        """None: no leader."""
+        """The broker id of the leader, or None."""
         return None if self.leader == NO_LEADER else self.leader
 
     @property

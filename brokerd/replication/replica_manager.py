@@ -340,7 +340,7 @@ class ReplicaManager:
                 self.hooks.unfollow(replica.tp)
 
     def _partition_state_changed(self, replica: Replica, state: PartitionState, now: Now) -> None:
-        """What follows from a new state in the metadata log, after the effects of the state machine."""
+        """Update the collaborators that depend on the state of the partition, after the effects of the state machine."""
         self.controller_proposals.update_resets(replica)
         self.bootstrap.partition_changed(replica)
         self.voting.partition_changed(replica)
