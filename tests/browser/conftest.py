@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,8 @@ expect.set_options(timeout=120_000)  # a busy machine is slow
 
 SHOTS = ROOT / "build" / "screenshots"
 SCREENSHOTS = "BROWSER_SCREENSHOTS"
+CHROMIUM = shutil.which("chromium-headless-shell") or "/usr/bin/chromium"
+"""The same engine without the window of a desktop: the tests of all pages need two thirds of the CPU."""
 ARGS = [
     "--no-sandbox",
     "--disable-dev-shm-usage",
@@ -41,7 +44,7 @@ ARGS = [
 @pytest.fixture(scope="module")  # not session: Playwright keeps an event loop running in the main thread
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         yield browser
         browser.close()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
-from tests.browser.conftest import ARGS, PRICES, SHOTS, BrowserSession, WebServer, connect_worker
+from tests.browser.conftest import ARGS, CHROMIUM, PRICES, SHOTS, BrowserSession, WebServer, connect_worker
 from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR, WITHOUT_LOGIN
 from tests.browser.responses import ADMINISTRATOR
 from tests.browser.seeded_server import PASSWORD
@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"Chinese texts need a font of the system (Debian: apt install {CHINESE_FONT}).")
     began, misfits = time.monotonic(), list[str]()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         for options in ((), ("--night",)):
             pages = [name for name in chosen.only if (name in NIGHT_PAGES) == bool(options)]
             if pages:

@@ -24,7 +24,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         devcluster.topic("limits", partitions=3, replication_factor=2)
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 @pytest.fixture

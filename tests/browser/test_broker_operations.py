@@ -39,7 +39,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
             devcluster.fill(TOPIC, 250)
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 @pytest.fixture

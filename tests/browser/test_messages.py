@@ -40,7 +40,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         assert producer.flush(90) == 0
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         devcluster.fill(TOPIC, RECORDS)
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ TOPIC, GROUP, MOVED = "evening", "evening-readers", "cargo"
 def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
     devcluster = DevCluster(tmp_path_factory.mktemp("devcluster"))
     yield devcluster
-    devcluster.down()
+    devcluster.end()
 
 
 @pytest.fixture

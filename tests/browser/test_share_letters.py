@@ -34,7 +34,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         configure(devcluster, "errors.deadletterqueue.topic.name", DLQ)
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 def configure(devcluster: DevCluster, name: str, value: str) -> None:

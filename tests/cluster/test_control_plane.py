@@ -36,7 +36,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
     try:
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 def active_controller(devcluster: DevCluster) -> str:

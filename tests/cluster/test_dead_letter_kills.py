@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
         wait_for(lambda: running.active_topic("work.dead"), "the topic of dead letters")
         yield running
     finally:
-        running.down()
+        running.end()
 
 
 def letters_written(cluster: DevCluster, partition: int) -> list[str]:

@@ -39,7 +39,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
     try:
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 def read_from_earliest(devcluster: DevCluster, group: str, count: int) -> list[Message]:

@@ -33,7 +33,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         wait_for(lambda: all_respond(devcluster), "the coordinators")
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 def transactional(devcluster: DevCluster, name: str, **settings: object) -> Producer:

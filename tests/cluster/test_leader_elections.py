@@ -26,7 +26,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         devcluster.topic(TOPIC, partitions=2, assignment={"0": [BROKER, OTHER], "1": [OTHER, BROKER]})
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 def preview(devcluster: DevCluster) -> Any:

@@ -31,7 +31,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         devcluster.topic(TOPIC, partitions=3, replication_factor=3)
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 def open_socket(devcluster: DevCluster) -> ClientConnection:

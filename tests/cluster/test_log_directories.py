@@ -37,7 +37,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         devcluster.fill(TOPIC, 20_000)
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 def directories(devcluster: DevCluster) -> Any:

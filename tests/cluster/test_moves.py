@@ -40,7 +40,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
     try:
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 @pytest.fixture

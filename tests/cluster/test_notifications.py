@@ -27,7 +27,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
     try:
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 def events(receiver: HttpReceiver, event: str) -> list[Any]:

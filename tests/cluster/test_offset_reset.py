@@ -31,7 +31,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         devcluster.fill(TOPIC, RECORDS)
         yield devcluster
     finally:
-        devcluster.down()
+        devcluster.end()
 
 
 def commit(devcluster: DevCluster, group: str, *offsets: TopicPartition) -> None:

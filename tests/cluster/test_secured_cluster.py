@@ -31,7 +31,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
     devcluster.topic("seen", partitions=2, replication_factor=2, configs={"min.insync.replicas": "2"})
     devcluster.fill("seen", 400)
     yield devcluster
-    devcluster.down()
+    devcluster.end()
 
 
 def test_the_console_reads_through_tls_and_a_password(devcluster: DevCluster) -> None:

@@ -71,4 +71,4 @@ def test_the_sample_has_every_load() -> None:
     ids=lambda m: m.__name__ if callable(m) else "",
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
-    expect_detection(mutation, lambda seed: run(seed, faults_s=FAULTS_S, life=live), first, SEEDS_MAX)
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)

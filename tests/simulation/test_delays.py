@@ -169,4 +169,4 @@ def a_bucket_that_is_being_read_does_not_delay_later_ones(patch: pytest.MonkeyPa
     ids=lambda m: m.__name__ if callable(m) else "",
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
-    expect_detection(mutation, lambda seed: run(seed, life=live), first, SEEDS_MAX)
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)

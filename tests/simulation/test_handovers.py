@@ -245,6 +245,11 @@ def run_seed(life: Live, seed: int) -> Outcome:
     return run(seed, life=life)
 
 
+@cache
+def run_transactions(seed: int) -> Outcome:
+    return run(seed, life=early_with_transactions)
+
+
 @pytest.mark.parametrize(("life", "seed"), SEEDS, ids=["5", "transactions-4"])
 def test_a_simulation_with_early_hand_overs_keeps_the_invariants(life: Live, seed: int) -> None:
     outcome = run_seed(life, seed)
@@ -301,7 +306,7 @@ def history_replicas_do_not_report_aborts(patch: pytest.MonkeyPatch) -> None:
     ids=lambda rule: rule.__name__ if callable(rule) else "",
 )
 def test_a_removed_rule_is_detected(rule: Callable[[pytest.MonkeyPatch], None], first: int) -> None:
-    expect_detection(rule, lambda seed: run(seed, life=early_with_transactions), first, seeds_max=30)
+    expect_detection(rule, run_transactions, first, seeds_max=30)
 
 
 def test_a_leader_without_history_reads_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

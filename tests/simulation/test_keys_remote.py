@@ -92,4 +92,4 @@ def the_search_begins_at_the_end_of_a_segment(patch: pytest.MonkeyPatch) -> None
     ids=lambda m: m.__name__ if callable(m) else "",
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
-    expect_detection(mutation, lambda seed: run(seed, life=live), first, SEEDS_MAX)
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -68,11 +68,22 @@ from tests.simulation.__main__ import shortest_prefix
 from tests.simulation.detection import expect_detection
 from tests.simulation.disk import SimDisk
 from tests.simulation.fault_injector import AGAIN
-from tests.simulation.run import Live, run
+from tests.simulation.run import Outcome, run
 
 SEEDS_MAX = 30
 RARE = {"a_producer_is_never_fenced": 8}
 """First seed for mutations that few worlds detect: of seeds 1 to 20, 8, 17 and 20 detect this one."""
+run_seed = cache(run)
+
+
+@cache
+def run_transactions(seed: int) -> Outcome:
+    return run(seed, life=exactly_once.live)
+
+
+@cache
+def run_tails(seed: int) -> Outcome:
+    return run(seed, life=tails.live)
 
 
 def no_truncation_by_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -432,7 +443,7 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
     ids=lambda m: m.__name__ if callable(m) else "",
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
-    expect_detection(mutation, run, first, SEEDS_MAX)
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)
 
 
 def a_producer_is_never_fenced(patch: pytest.MonkeyPatch) -> None:
@@ -484,7 +495,7 @@ def offsets_count_before_their_transaction_ends(patch: pytest.MonkeyPatch) -> No
 )
 def test_a_removed_rule_of_transactions_is_detected(mutation: Any) -> None:
     first = RARE.get(mutation.__name__, 1)
-    expect_detection(mutation, lambda seed: run(seed, life=exactly_once.live), first, SEEDS_MAX)
+    expect_detection(mutation, run_transactions, first, SEEDS_MAX)
 
 
 def an_observer_counts_for_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -547,17 +558,17 @@ def an_observer_copies_old_records(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mutation", "life", "first"),
+    ("mutation", "first"),
     [
-        (an_observer_counts_for_the_high_watermark, tails.live, 2),
-        (a_tail_starts_before_its_start_is_committed, tails.live, 2),
-        (a_tail_starts_without_producer_state, tails.live, 2),
-        (an_observer_copies_old_records, tails.live, 2),
+        (an_observer_counts_for_the_high_watermark, 2),
+        (a_tail_starts_before_its_start_is_committed, 2),
+        (a_tail_starts_without_producer_state, 2),
+        (an_observer_copies_old_records, 2),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_of_tails_is_detected(mutation: Any, life: Live, first: int) -> None:
-    expect_detection(mutation, lambda seed: run(seed, life=life), first, SEEDS_MAX)
+def test_a_removed_rule_of_tails_is_detected(mutation: Any, first: int) -> None:
+    expect_detection(mutation, run_tails, first, SEEDS_MAX)
 
 
 def test_a_failing_seed_is_reduced_to_its_shortest_failing_prefix(monkeypatch: pytest.MonkeyPatch) -> None:

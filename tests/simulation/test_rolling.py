@@ -73,4 +73,4 @@ def owned_partitions_of_cooperative_members_are_ignored(patch: pytest.MonkeyPatc
     ids=lambda m: m.__name__,
 )
 def test_a_removed_rule_is_detected(mutation: Any) -> None:
-    expect_detection(mutation, lambda seed: run(seed, life=live), 6, SEEDS_MAX)
+    expect_detection(mutation, run_seed, 6, SEEDS_MAX)

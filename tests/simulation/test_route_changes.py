@@ -75,4 +75,4 @@ def records_are_routed_before_their_transaction_ends(patch: pytest.MonkeyPatch) 
     ids=lambda m: m.__name__ if callable(m) else "",
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
-    expect_detection(mutation, lambda seed: run(seed, faults_s=FAULTS_S, life=live), first, SEEDS_MAX)
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)

@@ -52,4 +52,4 @@ def added_partitions_start_at_their_end(patch: pytest.MonkeyPatch) -> None:
     ("mutation", "first"), [(added_partitions_start_at_their_end, 7)], ids=lambda m: m.__name__ if callable(m) else ""
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
-    expect_detection(mutation, lambda seed: run(seed, life=live_with_growth), first, SEEDS_MAX)
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)

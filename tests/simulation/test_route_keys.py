@@ -84,4 +84,4 @@ def a_target_that_waits_does_not_hold_the_position(patch: pytest.MonkeyPatch) ->
     ids=lambda m: m.__name__ if callable(m) else "",
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
-    expect_detection(mutation, lambda seed: run(seed, faults_s=FAULTS_S, life=live), first, SEEDS_MAX)
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)

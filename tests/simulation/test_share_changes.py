@@ -160,4 +160,4 @@ def a_record_that_has_not_failed_has_a_dead_letter(patch: pytest.MonkeyPatch) ->
     ids=lambda m: m.__name__ if callable(m) else "",
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
-    expect_detection(mutation, lambda seed: run(seed, life=live), first, SEEDS_MAX)
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)

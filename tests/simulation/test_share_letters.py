@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,14 +15,19 @@ from brokerd.sharing.delivery import FailedRun, OffsetRun, RecordState
 from brokerd.sharing.share_partition import SharePartition
 from brokerd.wire.errors import ErrorCode
 from tests.simulation.detection import expect_detection
-from tests.simulation.run import run
+from tests.simulation.run import Outcome, run
 from tests.simulation.shares import live_with_letters
 
 SEEDS_MAX = 10
 
 
+@cache
+def run_seed(seed: int) -> Outcome:
+    return run(seed, life=live_with_letters)
+
+
 def test_each_failed_record_has_a_dead_letter() -> None:
-    outcome = run(1, life=live_with_letters)
+    outcome = run_seed(1)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"{outcome.violation}"])
     for state in ("confirmed: reject", "record archived after its last delivery", "dead letter"):
         assert outcome.reached[state] > 3, outcome.reached
@@ -90,4 +96,4 @@ def a_record_without_deliveries_left_has_no_dead_letter(patch: pytest.MonkeyPatc
     ids=lambda m: m.__name__ if callable(m) else "",
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
-    expect_detection(mutation, lambda seed: run(seed, life=live_with_letters), first, SEEDS_MAX)
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)

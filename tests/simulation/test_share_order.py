@@ -96,4 +96,4 @@ def a_check_of_the_locks_frees_all_keys(patch: pytest.MonkeyPatch) -> None:
     ids=lambda m: m.__name__,
 )
 def test_a_removed_rule_is_detected(mutation: Any) -> None:
-    expect_detection(mutation, lambda seed: run(seed, life=live_with_key_order), 1, SEEDS_MAX)
+    expect_detection(mutation, run_seed, 1, SEEDS_MAX)
