@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-matrix bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-lookup-cost bench-majority bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect mirror compile
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-matrix bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-lookup-cost bench-majority bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect mirror compile
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -39,7 +39,7 @@ endif
 
 # Without a C compiler brokers use the Python sources: the same results for more CPU (decisions 044, 096). Modules that were compiled from other
 # sources are not used. After a change of a broker's source `make compile` builds them again; `make setup` does not, because it takes a minute.
-$(COMPILED_STAMP): $(STAMP) $(foreach name,record_walk key_walk,brokerd/wire/$(name).py brokerd/wire/$(name).pxd) brokerd/wire/compile.py
+$(COMPILED_STAMP): $(STAMP) $(foreach name,record_walk record_decode key_walk,brokerd/wire/$(name).py brokerd/wire/$(name).pxd) brokerd/wire/compile.py
 	@$(BIN)/python -m brokerd.wire.compile --optional
 	@test -e $@ || $(BIN)/python -m brokerd.compiled.build --optional
 	@touch $@
@@ -218,8 +218,11 @@ bench-hostile: setup  ## produce latency beside a hostile client with 1,000 conn
 bench-rocketmq: setup  ## delayed messages beside those of Apache RocketMQ 5: rate, lateness, memory and CPU of the broker (options: make bench-rocketmq ARGS='--rounds 5 --precision-ms 100')
 	$(BIN)/python -m bench.rocketmq $(ARGS)
 
-bench-rocketmq-halves: setup  ## half messages beside those of Apache RocketMQ 5: rate, CPU of the broker, latency; some three minutes (options: make bench-rocketmq-halves ARGS='--rounds 5')
+bench-rocketmq-halves: setup compile  ## half messages beside those of Apache RocketMQ 5: rate, CPU of the broker, latency; some three minutes (options: make bench-rocketmq-halves ARGS='--rounds 5')
 	$(BIN)/python -m bench.rocketmq_halves $(ARGS)
+
+bench-halves: setup compile  ## broker CPU per half message, beside an earlier commit: make bench-halves ARGS='--against COMMIT' (a folder instead of COMMIT: a work tree that is already built)
+	$(BIN)/python -m bench.halves $(ARGS)
 
 bench-shares: setup compile  ## rate at which a share group reads a topic and CPU of the brokers per record, beside Apache Kafka 4.3.1; some five minutes (options: make bench-shares ARGS='--rounds 7 --members 20', beside an earlier commit: ARGS='--against COMMIT', or with and without key order: ARGS='--key-order 1000')
 	$(BIN)/python -m bench.shares $(ARGS)

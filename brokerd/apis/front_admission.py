@@ -5,7 +5,9 @@ Does not contain: the rules of a record (`brokerd/delivery`), the append.
 
 from __future__ import annotations
 
-from brokerd.apis.batch_inspection import Data
+from itertools import chain
+
+from brokerd.apis.batch_inspection import Data, Headers
 from brokerd.apis.produce_results import PartitionResult, ProducerRejection
 from brokerd.cluster.image import Image
 from brokerd.delivery.delayed_records import problems
@@ -15,7 +17,6 @@ from brokerd.replication.replica import Replica
 from brokerd.storage.batch_validation import RecordError
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.records import BatchHeader
 
 READING = PartitionResult(
     ErrorCode.NOT_LEADER_OR_FOLLOWER, "the new leader of this partition is still reading its half messages; retry"
@@ -39,13 +40,16 @@ def delay_problem(replica: Replica, data: Data, image: Image, wall_ms: int) -> P
 
 
 def half_admission(
-    front: HalfFront | None, replica: Replica, data: Data, header: BatchHeader, image: Image
+    front: HalfFront | None, replica: Replica, data: Data, headers: Headers, image: Image
 ) -> PartitionResult | ProducerRejection | tuple[HalfRecord, ...]:
     """The half messages and decisions of a batch, or the reason why the batch may not be appended. The rejection of a deposed leader could be wrong, so the
     leadership is confirmed before a rejection is sent."""
     if front is None:
         return READING
-    admitted = front.admit(records.iterate(data), header, keyed=_is_keyed(replica.config.half_topic, image))
+    batches = (records.records_of(data, pos, header) for pos, header in headers)
+    admitted = front.admit(
+        chain.from_iterable(batches), headers[0][1], keyed=_is_keyed(replica.config.half_topic, image)
+    )
     if not isinstance(admitted, NotAdmitted):
         return admitted
     errors = tuple(RecordError(i, message) for i, message in admitted.records)

@@ -155,7 +155,7 @@ class LocalAppender:
 
     def _append_half(self, replica: Replica, data: Data, headers: Headers) -> ClientAppendOutcome:
         front, header = self.half_fronts.find(replica.tp), headers[0][1]
-        admitted = front_admission.half_admission(front, replica, data, header, self._replica_manager.image)
+        admitted = front_admission.half_admission(front, replica, data, headers, self._replica_manager.image)
         if isinstance(admitted, PartitionResult | ProducerRejection):
             return admitted
         outcome = self._write(replica, data, headers)

@@ -9,19 +9,20 @@ DECIDED_KEEP_MS, so that a new leader knows the latest decisions too. Does not c
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from brokerd.cluster.model import Now
 from brokerd.delivery import half_messages, half_records
-from brokerd.delivery.front_log import FrontTarget
+from brokerd.delivery.front_log import FrontLog, FrontTarget
 from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.half_checks import HalfChecks
 from brokerd.delivery.half_messages import ALREADY, HalfEffect, HalfMessages, HalfRejection, Undecided
 from brokerd.delivery.half_records import ERRORS_MAX, REJECTIONS, HalfProblem, HalfRecord, half_record
 from brokerd.delivery.journal import JournalEntry, TransferEntry
-from brokerd.delivery.transfer_lane import DUE_RECORDS
+from brokerd.delivery.recent_records import RecentRecords
+from brokerd.delivery.transfer_lane import DUE_RECORDS, TransferLane
 from brokerd.wire.records import BatchHeader, Record
 
 DECIDED_KEEP_MS = 600_000
@@ -42,7 +43,28 @@ class HalfFront(FrontPartition):
     TARGETS: ClassVar[tuple[FrontTarget, ...]] = (FrontTarget.TOPIC, FrontTarget.EXPIRED)
     _checks: HalfChecks | None = None
 
+    def __init__(
+        self, log: FrontLog, draw_producer_id: Callable[[], int], recent_records: RecentRecords | None = None
+    ) -> None:
+        self._recent = recent_records or RecentRecords()
+        self._reader = 0
+        super().__init__(log, draw_producer_id)
+
+    def _lane(self, target: FrontTarget) -> TransferLane:
+        return TransferLane(
+            self._log, target, self._build_delivered, self._release, self._on_response, self._take_recent
+        )
+
+    def _take_recent(self, offset: int) -> Record | None:
+        return self._recent.take(self._reader, offset)
+
+    def _on_response(self, now: Now) -> None:
+        # A run costs as much for one record as for several. New decisions wait for the next wakeup, as if no batch had been sent.
+        if any(lane.due for lane in self._lanes.values()):
+            self.tick(now)
+
     def _reset(self) -> None:
+        self._reader = self._recent.new_reader()
         self._messages = HalfMessages()
         self._offsets_undecided: set[int] = set()
         self._unread_decisions: deque[int] = deque()
@@ -158,6 +180,7 @@ class HalfFront(FrontPartition):
                 self.discarded += 1  # the id was already in use
                 return
             self._offsets_undecided.add(record.offset)
+            self._recent.add(self._reader, record)
             if not self._was_transferred(record.offset):
                 self._count((record.offset,), 1)
 
@@ -178,6 +201,7 @@ class HalfFront(FrontPartition):
                         self._lanes[FrontTarget.TOPIC].due.append(effect.offset)
                 case half_messages.Discard():
                     self._offsets_undecided.discard(effect.offset)
+                    self._recent.take(self._reader, effect.offset)
                     self._release((effect.offset,))
                 case half_messages.Expire():
                     self._lanes[FrontTarget.EXPIRED].due.append(effect.offset)

@@ -124,6 +124,9 @@ class _Open:
 
 class Transfer:
     def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
         self.leading = False
         self._producer = ProducerIdentity(-1, -1)
         self._next_sequence = 0
@@ -151,7 +154,7 @@ class Transfer:
         if not self.leading:
             return []
         if isinstance(event, Resign):
-            self.__init__()  # type: ignore[misc]
+            self._reset()
             return []
         if isinstance(event, Select):
             return self._select(event)
@@ -176,7 +179,7 @@ class Transfer:
 
     # -- events ----------------------------------------------------------------------------------------------------------
     def _lead(self, event: BeginTransfer) -> list[TransferEffect]:
-        self.__init__()  # type: ignore[misc]
+        self._reset()
         self.leading = True
         self._producer = event.journal.producer or event.producer
         self._next_sequence = event.journal.next_sequence

@@ -61,13 +61,14 @@ class TransferLane:
         written: Written,
         released: Callable[[Sequence[int]], None],
         on_response: Callable[[Now], None],
+        take_recent: Callable[[int], Record | None] | None = None,
     ) -> None:
         """`released`: called with the offsets of records that were transferred, or that a client has deleted. `on_response`: called after each response of the
-        target."""
+        target. `take_recent`: as in `RecordCache`."""
         self._log, self._target, self._written = log, target, written
         self._released, self._on_response = released, on_response
         self._transfer = Transfer()
-        self._cache = RecordCache(log)
+        self._cache = RecordCache(log, take_recent)
         """Number of due records and of records in entries that are not acknowledged."""
         self.due: deque[int] = deque()
         self.closed = self.failed = False
@@ -152,6 +153,7 @@ class TransferLane:
         def on_result(error: ErrorCode, at: Now) -> None:
             if not self.closed and not self.failed:
                 self._finish(send.number, error, at)
+                self._journal_replicated(at)
                 self._on_response(at)
 
         self._log.send(self._target, batch, on_result)

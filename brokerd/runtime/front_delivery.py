@@ -23,6 +23,7 @@ from brokerd.delivery.front_log import FrontTarget, IndexedSegment, T
 from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.led_fronts import LedFronts
+from brokerd.delivery.recent_records import RecentRecords
 from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.net.loop import Loop
 from brokerd.net.thread_times import ThreadTimes
@@ -160,7 +161,8 @@ class ReplicaFrontLog:
         outcome = produce.appender.append_journal(self._replica, target, values)
         if not isinstance(outcome, PendingAppend):
             return None
-        produce.acknowledgements.wait([outcome], ACKS_ALL, TIMEOUT_MS, lambda results: self.poke(), client=False)
+        if outcome.required_end > self.high_watermark:
+            produce.acknowledgements.wait([outcome], ACKS_ALL, TIMEOUT_MS, lambda results: self.poke(), client=False)
         return outcome.required_end
 
     def delete_below(self, offset: int) -> None:
@@ -192,6 +194,7 @@ class FrontDelivery:
         self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
         """The front partitions that this broker leads, by (topic, partition)."""
         self.delayed_fronts: LedFronts[DelayedFront] = LedFronts()
+        self._recent_records = RecentRecords()
         self._run_interval = RunInterval(thread_times)
         self._wakeups: dict[ReplicaFrontLog, Wakeup] = {}
 
@@ -207,7 +210,7 @@ class FrontDelivery:
         front_log = ReplicaFrontLog(replica, epoch, self)
         front: HalfFront | DelayedFront
         if replica.config.half_topic:
-            front = half_front = HalfFront(front_log, self._draw_producer_id)
+            front = half_front = HalfFront(front_log, self._draw_producer_id, self._recent_records)
             self.produce.appender.half_fronts.add(replica.tp, half_front, lambda: front_log.leads)
             # Most changes of the high watermark are half messages, or journal entries of the delivery itself.
             self.watch(front_log, lambda now: self._tick(front, front_log, now), half_front.has_stable_decision)

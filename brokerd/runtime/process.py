@@ -21,7 +21,7 @@ from brokerd.runtime.readiness import Readiness, readiness
 from brokerd.security.certificates import CertificateError
 from brokerd.storage import key_hashes
 from brokerd.storage.disk import DiskFailed, DiskFull
-from brokerd.wire import record_walks
+from brokerd.wire import record_walks, records
 
 
 def main() -> int:
@@ -41,9 +41,10 @@ def main() -> int:
     )
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     logging.getLogger("brokerd").info(
-        "compiled modules: request_path=%s record_walk=%s key_walk=%s",
+        "compiled modules: request_path=%s record_walk=%s record_decode=%s key_walk=%s",
         str(importer.is_installed()).lower(),
         str(record_walks.COMPILED).lower(),
+        str(records.DECODER_COMPILED).lower(),
         str(key_hashes.COMPILED).lower(),
     )
     try:

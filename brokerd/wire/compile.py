@@ -1,4 +1,4 @@
-"""`python -m brokerd.wire.compile`: compile `record_walk` and `key_walk` with Cython for the brokers of this directory and Python (decision 044).
+"""`python -m brokerd.wire.compile`: compile `record_walk`, `record_decode` and `key_walk` with Cython for the brokers of this directory and Python (decision 044).
 
 Needs Cython and a C compiler (`pip install cython setuptools`, `apt install gcc`). Brokers need neither. A failed build replaces nothing.
 """
@@ -14,10 +14,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from brokerd.wire import key_walk, record_walk
+from brokerd.wire import key_walk, record_decode, record_walk
 from brokerd.wire.compiled import compiled_name, source_digest, source_path
 
-SOURCES = (record_walk, key_walk)
+SOURCES = (record_walk, record_decode, key_walk)
 SETUP = """\
 from Cython.Build import cythonize
 from setuptools import Extension, setup

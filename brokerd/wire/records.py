@@ -7,17 +7,22 @@ in place and never decompresses a batch to store it. The size of decompressed da
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import ModuleType
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from brokerd.wire import record_decode
+from brokerd.wire.compiled import find_compiled
 from brokerd.wire.compression import DECOMPRESSED_BYTES_MAX, NONE, ZSTD, TooLarge, compress, decompress
 from brokerd.wire.compression import CorruptBatch as CorruptBatch
 from brokerd.wire.compression import InvalidBatch as InvalidBatch
 from brokerd.wire.steps import Steps, run_now
 
+_decoder: ModuleType = find_compiled(record_decode) or record_decode
+DECODER_COMPILED = _decoder is not record_decode
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size  # 61
 LENGTH_OVERHEAD = 12
@@ -33,8 +38,9 @@ RECORD_BYTES_MIN = 7
 
 HEADERS_PER_BATCH_MAX = 1_000_000
 """The maximum number of record headers in one batch. A header of two bytes takes a hundred bytes of memory when it is decoded."""
-HEADER_FIELDS_BYTES_MIN = 2
-"""The minimum size of a header without name and value: the lengths of both."""
+TOO_MANY_HEADERS = f"more than {HEADERS_PER_BATCH_MAX} record headers in one request: send smaller requests"
+DECODED_TOGETHER = 100
+"""Number of records that are decoded before the first of them is used."""
 
 
 class TooMuch(CorruptBatch):
@@ -75,12 +81,6 @@ class UnpackBudget:
             raise TooMuch(
                 f"more than {ROOM_RECORDS} records in compressed batches of one request: send smaller requests"
             )
-
-    def begin_headers(self, count: int) -> None:
-        """Raises TooMuch if the budget does not cover a record with this number of headers."""
-        self.headers -= count
-        if self.headers < 0:
-            raise TooMuch(f"more than {HEADERS_PER_BATCH_MAX} record headers in one request: send smaller requests")
 
 
 ROOM_BYTES = 2 * DECOMPRESSED_BYTES_MAX
@@ -237,6 +237,10 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+_make_record: Callable[[record_decode.Fields], Record] = partial(tuple.__new__, Record)
+"""`Record._make` without a call of Python code."""
+
+
 def _put_varint(out: bytearray, n: int) -> None:
     n = (n << 1) ^ (n >> 63)
     while n > 0x7F:
@@ -371,38 +375,47 @@ def iterate(buf: Buffer, budget: UnpackBudget | None = None) -> Iterator[Record]
 def records_of(buf: Buffer, pos: int, header: BatchHeader, budget: UnpackBudget | None = None) -> Iterator[Record]:
     """The records of the batch at `pos`. Raises CorruptBatch, or TooMuch if `budget` does not cover them."""
     if budget is None:
-        budget = UnpackBudget(records_max=SEQUENCE_MAX)
-    budget.begin_batch(header)
-    data = run_now(decompress_records(buf, pos, header, budget))
+        headers_left = HEADERS_PER_BATCH_MAX
+        if header.compression:
+            budget = UnpackBudget(records_max=SEQUENCE_MAX)
+    else:
+        headers_left = budget.headers
+    if budget is not None:
+        budget.begin_batch(header)
+    if header.compression:
+        assert budget is not None
+        data = bytes(run_now(decompress_records(buf, pos, header, budget)))
+    else:
+        data = bytes(memoryview(buf)[pos + HEADER_BYTES : pos + header.size])
+        _check_size(data, header)
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE else None
-    p = 0
-    try:
-        for _ in range(header.record_count):
-            length, p = get_varint(data, p)
-            end = p + length
-            if length < 0 or end > len(data):
-                raise CorruptBatch("a record longer than its batch")
-            p += 1
-            delta, p = get_varint(data, p)
-            offset_delta, p = get_varint(data, p)
-            key, p = _get_bytes(data, p)
-            value, p = _get_bytes(data, p)
-            count, p = get_varint(data, p)
-            if count:
-                if not 0 < count <= (end - p) // HEADER_FIELDS_BYTES_MIN:
-                    raise CorruptBatch("a record with more headers than bytes for them")
-                budget.begin_headers(count)
-            headers = []
-            for _ in range(count):
-                name, p = _get_bytes(data, p)
-                content, p = _get_bytes(data, p)
-                headers.append(((name or b"").decode("utf-8", "replace"), content))
-            if p != end:
-                raise CorruptBatch("a record's length does not fit its fields")
-            timestamp = header.base_timestamp + delta if append_time is None else append_time
-            yield Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers))
-    except IndexError as e:
-        raise CorruptBatch("records are cut off") from e
+    p, left = 0, header.record_count
+    while left > 0:
+        found: list[Record] = []
+        problem: CorruptBatch | None = None
+        try:
+            p, headers = _decoder.decode(
+                data,
+                p,
+                min(left, DECODED_TOGETHER),
+                header.base_offset,
+                header.base_timestamp,
+                append_time,
+                headers_left,
+                _make_record,
+                found,
+            )
+            headers_left -= headers
+        except _decoder.TooManyHeaders:
+            problem = TooMuch(TOO_MANY_HEADERS)
+        except _decoder.InvalidRecords as e:
+            problem = CorruptBatch(str(e))
+        if budget is not None:
+            budget.headers = headers_left
+        yield from found
+        if problem is not None:
+            raise problem
+        left -= DECODED_TOGETHER
 
 
 def decompress_records(buf: Buffer, pos: int, header: BatchHeader, budget: UnpackBudget) -> Steps[Buffer]:
@@ -424,15 +437,10 @@ def decompress_records(buf: Buffer, pos: int, header: BatchHeader, budget: Unpac
             budget.bytes -= tried  # the failed attempt may have decompressed as many bytes
             raise
         budget.bytes -= len(data)
-    if header.record_count * RECORD_BYTES_MIN > len(data):
-        raise CorruptBatch(f"{len(data)} bytes where {header.record_count} records should be")
+    _check_size(data, header)
     return data
 
 
-def _get_bytes(data: Buffer, p: int) -> tuple[bytes | None, int]:
-    n, p = get_varint(data, p)
-    if n < 0:
-        return None, p
-    if p + n > len(data):
-        raise CorruptBatch("a field longer than its batch")
-    return bytes(data[p : p + n]), p + n
+def _check_size(data: Buffer, header: BatchHeader) -> None:
+    if header.record_count * RECORD_BYTES_MIN > len(data):
+        raise CorruptBatch(f"{len(data)} bytes where {header.record_count} records should be")

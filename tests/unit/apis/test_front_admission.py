@@ -34,7 +34,7 @@ class FakeFront:
 def admission(front: Any, policy: str = "delete") -> Any:
     topic = SimpleNamespace(configs={"cleanup.policy": policy})
     image: Any = SimpleNamespace(topic_named=lambda name: topic if name == "orders" else None)
-    return front_admission.half_admission(front, REPLICA, BATCH, records.peek(BATCH), image)
+    return front_admission.half_admission(front, REPLICA, BATCH, [(0, records.peek(BATCH))], image)
 
 
 def test_a_leader_that_still_reads_gives_a_retriable_error() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from brokerd.delivery import half_front
+import pytest
+
+from brokerd.delivery import half_front, transfer_lane
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import LOG_START_MS
 from brokerd.delivery.half_front import HalfFront, NotAdmitted
 from brokerd.delivery.half_messages import HalfRejection
 from brokerd.delivery.half_records import REJECTIONS
+from brokerd.delivery.recent_records import RecentRecords
+from brokerd.delivery.transfer import OPEN_MAX
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
@@ -209,3 +213,49 @@ def test_records_stay_until_they_are_decided_and_old() -> None:
     bench.write(("b", "rollback"))
     bench.wait(half_front.DECIDED_KEEP_MS + 2 * LOG_START_MS)
     assert bench.start_offset == bench.end_offset
+
+
+def test_a_message_that_was_read_a_short_time_ago_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    read = HalfBench.read
+
+    def counted_read(bench: HalfBench, offset: int, bytes_max: int, upto: int) -> bytes | None:
+        reads.append(offset)
+        return read(bench, offset, bytes_max, upto)
+
+    monkeypatch.setattr(HalfBench, "read", counted_read)
+    found = {}
+    for bytes_max in (0, 100_000):
+        bench = HalfBench()
+        bench.front = HalfFront(bench, lambda: 77, RecentRecords(bytes_max))
+        bench.wait(100)
+        bench.write(("a", None), ("b", None))
+        bench.wait(100)
+        reads.clear()
+        bench.write(("a", "commit"), ("b", "rollback"))
+        bench.wait(100)
+        found[bytes_max] = reads.count(0)
+        assert bench.values_at(FrontTarget.TOPIC) == ["a"]
+    assert found == {0: 1, 100_000: 0}
+
+
+def test_a_new_decision_waits_for_the_next_run_and_a_due_message_for_the_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transfer_lane, "DUE_RECORDS", 1)
+    bench = leading_bench()
+    ids = [f"m{i}" for i in range(OPEN_MAX + 1)]
+    bench.write(*((half_id, None) for half_id in ids), ("last", None))
+    bench.write(*((half_id, "commit") for half_id in ids))
+    bench.front.tick(bench.now)
+    before = bench.end_offset
+    bench.respond()
+    assert bench.end_offset == before + 1, "the journal entry of the message for which there was no room"
+    bench.write(("last", "commit"))
+    before = bench.end_offset
+    for _ in ids[1:]:
+        bench.respond()
+    assert bench.end_offset == before and not bench.sent
+    bench.front.tick(bench.now)
+    bench.respond()
+    assert bench.values_at(FrontTarget.TOPIC) == [*ids, "last"]

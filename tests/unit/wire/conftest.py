@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from brokerd.wire import compile as compilation
-from brokerd.wire import key_walk, record_walk
+from brokerd.wire import key_walk, record_decode, record_walk
 from brokerd.wire.compiled import compiled_name, source_digest
 from brokerd.wire.compiled import find_compiled as compiled_module
 
@@ -50,3 +50,8 @@ def compiled_module_under_test(request: pytest.FixtureRequest) -> ModuleType:
 @pytest.fixture(scope="session")
 def compiled_keys(request: pytest.FixtureRequest) -> ModuleType:
     return load_module(key_walk, request)
+
+
+@pytest.fixture(scope="session")
+def compiled_decoder(request: pytest.FixtureRequest) -> ModuleType:
+    return load_module(record_decode, request)

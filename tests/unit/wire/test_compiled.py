@@ -7,10 +7,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from brokerd.wire import compiled, key_walk, record_walk
+from brokerd.wire import compiled, key_walk, record_decode, record_walk
 
 
-@pytest.mark.parametrize("source", [record_walk, key_walk])
+@pytest.mark.parametrize("source", [record_walk, record_decode, key_walk])
 def test_a_module_compiled_from_another_source_is_not_used(source: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"{compiled.__package__}.{compiled.compiled_name(source)}"
     mine = SimpleNamespace(SOURCE_DIGEST=compiled.source_digest(source))
