@@ -155,27 +155,15 @@ def _review(
     values, errors = _values(typed)
     partitions = _int(request.POST.get("partitions"), -1)
     diff: list[dict[str, object]] = []
-    changed: dict[str, str] = {}
-    deleted: list[str] = []
     if partitions != detail.row.partitions:
         diff.append({"key": "partitions", "now": detail.row.partitions, "source": "topic", "new": partitions})
+    new_values = _new_values(configs, values)
+    changed = {name: value for name, value in new_values.items() if value}
+    deleted = [name for name, value in new_values.items() if not value]
     for config in configs:
-        value = values.get(config.name)
-        override = config.value if config.source == ConfigSource.TOPIC else ""
-        if value is None or value == override:
-            continue
-        if value:
-            changed[config.name] = value
-        else:
-            deleted.append(config.name)
-        diff.append(
-            {
-                "key": config.name,
-                "now": config.value,
-                "source": config.source,
-                "new": value or f"{config.default} (default)",
-            }
-        )
+        if config.name in new_values:
+            new = new_values[config.name] or _("default ({value})").format(value=config.default)
+            diff.append({"key": config.name, "now": config.value, "source": config.source, "new": new})
     context |= {
         "errors": errors,
         "typed": typed,
@@ -214,6 +202,12 @@ def _review(
         },
         nav="topics",
     )
+
+
+def _new_values(configs: list[topics.ConfigRow], values: dict[str, str]) -> dict[str, str]:
+    """The configs that change, with their new values; "" = the override is removed. `values`: of the fields of the form."""
+    overrides = {c.name: c.value if c.source == ConfigSource.TOPIC else "" for c in configs}
+    return {name: values[name] for name, override in overrides.items() if values.get(name, override) != override}
 
 
 def _deletion(name: str, changed: dict[str, str], deleted: list[str]) -> RetentionEffect | None:

@@ -112,6 +112,13 @@ def test_the_configs_before_a_change_are_restored_by_its_page(seeded_cluster: di
     assert operator.get(f"/topics/fresh/alter/?restore={other.pk}").content.decode().count('name="c:') > 2
 
 
+def test_the_review_has_the_default_of_a_removed_override(seeded_cluster: dict[str, Any], operator: Client) -> None:
+    sent = {"step": "review", "partitions": "2", "c:retention.ms": ""}
+    for language, expected in (("en", "default (604800000)"), ("zh-hans", "默认（604800000）")):
+        operator.cookies["weir_language"] = language
+        assert expected in operator.post("/topics/fresh/alter/?config=retention.ms", sent).content.decode()
+
+
 @pytest.mark.parametrize(
     ("sent", "expected"),
     [
