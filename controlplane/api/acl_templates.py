@@ -19,7 +19,7 @@ TEMPLATE_ACL = serializers.shape(services.TemplateAcl)
 
 
 class AclTemplateApply(drf.Serializer[object]):
-    """Values of a template, and for whom."""
+    """Values of a template, and the principal that gets its ACLs."""
 
     principal = drf.CharField(help_text="With the type: User:alice.")
     host = drf.CharField(default="*")
@@ -31,7 +31,7 @@ class AclTemplateApply(drf.Serializer[object]):
     pattern_type = drf.ChoiceField(
         choices=[(p.value, p.value) for p in AclPattern],
         default=AclPattern.LITERAL.value,
-        help_text="Of the given names.",
+        help_text="Pattern type of the ACLs for the given names.",
     )
     dry = drf.BooleanField(default=False, help_text="Only show the ACLs.")
     comment = drf.CharField(default="", allow_blank=True)
@@ -40,7 +40,7 @@ class AclTemplateApply(drf.Serializer[object]):
 class AclTemplatesView(InputMixin):
     @extend_schema(operation_id="acl_templates_list", responses={200: TEMPLATE(many=True)})
     def get(self, request: Request) -> Response:
-        """The templates with the values that each needs."""
+        """List the ACL templates with the values that each needs."""
         return Response(TEMPLATE(list(TEMPLATES.values()), many=True).data)
 
 

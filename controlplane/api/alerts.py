@@ -87,7 +87,7 @@ class IncidentView(InputMixin):
 
 
 class SilenceViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
-    """Silences, those that ended too. A silence marks alerts and puts their incidents last. It does not end them."""
+    """Silences that ended are listed, too. A silence marks alerts and puts their incidents last. It does not end them."""
 
     queryset = AlertSilence.objects.all()
     serializer_class = SILENCE

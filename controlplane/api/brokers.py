@@ -127,7 +127,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
 
     @action(detail=True, serializer_class=RESTART)
     def restart(self, request: Request, broker_id: int) -> Response:
-        """Is it safe to restart this broker?"""
+        """Check whether it is safe to restart this broker."""
         self.get_object()
         return Response(self.get_serializer(selectors.safe_to_restart(broker_id)).data)
 

@@ -96,9 +96,10 @@ def filter_body(kind: BulkList) -> type[drf.Serializer[object]]:
 
 
 class BulkBody(drf.Serializer[object]):
-    """Base of all bodies. `comment_required`: also the deletion or change of one object needs a reason."""
+    """The objects of a bulk operation: either `names`, or all objects that match `filter`."""
 
     comment_required: ClassVar[bool] = True
+    """Also the deletion or change of one object needs a reason."""
     names = drf.ListField(
         child=drf.CharField(trim_whitespace=False, max_length=1000),
         default=None,
@@ -107,7 +108,9 @@ class BulkBody(drf.Serializer[object]):
         help_text="The objects: names of topics, groups or users, numbers of quotas, alerts or moves.",
     )
     dry = drf.BooleanField(default=False, help_text="Only show what would be changed.")
-    comment = drf.CharField(default="", allow_blank=True, help_text="Kept with each change. A dry run needs none.")
+    comment = drf.CharField(
+        default="", allow_blank=True, help_text="Reason, stored with each change. A dry run needs none."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         errors = {}
@@ -122,7 +125,7 @@ class BulkBody(drf.Serializer[object]):
 
 def body_of(name: str, kind: BulkList, **fields: Any) -> type[BulkBody]:
     """The body of an operation on the rows of a list."""
-    chosen = filter_body(kind)(default=None, allow_null=True, help_text="As the list has it; {} = all.")
+    chosen = filter_body(kind)(default=None, allow_null=True, help_text="The filter of the list; {} = all objects.")
     return type(name, (BulkBody,), {"filter": chosen, **fields})
 
 

@@ -49,7 +49,7 @@ class ChangeViewSet(ListModelMixin, RowViewSet):
 
 
 class DriftViewSet(RowViewSet):
-    """Differences between database and cluster. Nothing changes them except adopting."""
+    """Differences between the database and the cluster. A difference stays until an operator adopts it."""
 
     queryset = ObservedTopic.objects.all()
     serializer_class = serializers.shape(topics.DriftRow)

@@ -25,7 +25,7 @@ BROKER_ID_MAX = 2**31 - 1
 
 
 class MomentQuery(drf.Serializer[object]):
-    at = drf.DateTimeField(help_text="ISO 8601.")
+    at = drf.DateTimeField(help_text="Time (ISO 8601).")
 
 
 class StateQuery(MomentQuery, PageFields):
@@ -40,8 +40,8 @@ class PartitionQuery(StateQuery):
 
 
 class DifferenceQuery(PageFields):
-    since = drf.DateTimeField(help_text="ISO 8601.")
-    until = drf.DateTimeField(help_text="ISO 8601.")
+    since = drf.DateTimeField(help_text="Time (ISO 8601).")
+    until = drf.DateTimeField(help_text="Time (ISO 8601).")
     each = drf.BooleanField(
         default=False, help_text="Every single change between the times, in their order, instead of the two states."
     )

@@ -38,7 +38,7 @@ class ConnectorQuery(PageQuery):
 
 class ConnectorName(drf.Serializer[object]):
     cluster = drf.CharField(help_text=CLUSTER_HELP)
-    name = drf.CharField(max_length=services.NAME_CHARS_MAX, help_text="The connector.")
+    name = drf.CharField(max_length=services.NAME_CHARS_MAX, help_text="Name of the connector.")
 
 
 class PluginQuery(drf.Serializer[object]):

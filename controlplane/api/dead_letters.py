@@ -57,7 +57,7 @@ class DeadLetterParameters(drf.Serializer[object]):
 
 class DeadLetterPlace(drf.Serializer[object]):
     partition = drf.IntegerField(min_value=0)
-    offset = drf.IntegerField(min_value=0, help_text="In the dead letter topic.")
+    offset = drf.IntegerField(min_value=0, help_text="Offset in the dead letter topic.")
 
 
 class SendBody(serializers.RequiredComment):

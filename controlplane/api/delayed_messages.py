@@ -41,7 +41,7 @@ class PendingParameters(serializers.OneKey):
 
 class PendingPlace(drf.Serializer[object]):
     partition = drf.IntegerField(min_value=0)
-    offset = drf.IntegerField(min_value=0, help_text="In the front topic.")
+    offset = drf.IntegerField(min_value=0, help_text="Offset in the front topic.")
 
 
 class CancelBody(PendingPlace, serializers.RequiredComment):

@@ -55,7 +55,7 @@ class AclViewSet(ListModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.AclCreate, responses={201: ACL})
     def create(self, request: Request) -> Response:
-        """Store a binding. Brokers enforce it where authorizer.class.name is set."""
+        """Create an ACL. Brokers enforce it where authorizer.class.name is set."""
         row = acl_services.create_acl(actor=self.actor, **self.body(serializers.AclCreate))
         return Response(self.get_serializer(acls.acl_shape(row)).data, status=201)
 

@@ -22,8 +22,10 @@ class HistoryQuery(drf.Serializer[object]):
         help_text="cluster, topic:NAME, group:ID, share_group:ID, broker:ID or partition:TOPIC:INDEX."
     )
     metric = drf.CharField(help_text="A metric of this kind of subject; the error of an unknown one lists them.")
-    since = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: an hour before `until`.")
-    until = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: now.")
+    since = drf.DateTimeField(
+        default=None, allow_null=True, help_text="Time (ISO 8601); default: an hour before `until`."
+    )
+    until = drf.DateTimeField(default=None, allow_null=True, help_text="Time (ISO 8601); default: now.")
 
 
 class HistoryView(InputMixin):

@@ -46,7 +46,7 @@ class MaskingRuleViewSet(ListModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.RequiredComment, responses={204: None})
     def destroy(self, request: Request, rule_id: int) -> Response:
-        """After that viewers see the field. Needs an administrator."""
+        """Delete a masking rule. Viewers then see the field. Needs an administrator."""
         services.check_administrator(request.user, AuditOperation.MASKING_DELETE, str(rule_id))
         services.delete_rule(rule_id, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
         return Response(status=204)

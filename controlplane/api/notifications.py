@@ -23,7 +23,7 @@ DELIVERY = serializers.shape(notifications.NotificationDeliveryRow)
 
 
 class NotificationChannelAlter(serializers.Comment):
-    """Only the given fields change."""
+    """A channel for notifications. A change sets only the given fields."""
 
     name = drf.CharField(max_length=services.NAME_CHARS_MAX, required=False)
     enabled = drf.BooleanField(required=False)

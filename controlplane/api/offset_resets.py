@@ -46,11 +46,17 @@ class OffsetResetCreate(drf.Serializer[object]):
         help_text="All partitions of these topics. Without topics and partitions: all with a committed offset.",
     )
     partitions = ResetTopicPartition(many=True, default=list)
-    time_ms = drf.IntegerField(default=None, allow_null=True, help_text="Of `time`: ms since 1970.")
-    offset = drf.IntegerField(default=None, allow_null=True, help_text="Of `offset`.")
-    shift = drf.IntegerField(default=None, allow_null=True, help_text="Of `shift`: records, negative = back.")
-    source_group = drf.CharField(default="", allow_blank=True, help_text="Of `group`: offsets are copied from it.")
-    offsets = ResetPartitionOffset(many=True, default=list, help_text="Of `file`.")
+    time_ms = drf.IntegerField(default=None, allow_null=True, help_text="For the target `time`: ms since 1970.")
+    offset = drf.IntegerField(default=None, allow_null=True, help_text="For the target `offset`.")
+    shift = drf.IntegerField(
+        default=None, allow_null=True, help_text="For the target `shift`: records, negative = back."
+    )
+    source_group = drf.CharField(
+        default="", allow_blank=True, help_text="For the target `group`: offsets are copied from it."
+    )
+    offsets = ResetPartitionOffset(
+        many=True, default=list, help_text="For the target `file`: an offset for each partition."
+    )
 
 
 class OffsetResetApply(serializers.RequiredComment):
@@ -90,7 +96,7 @@ class OffsetResetViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=OffsetResetApply, responses={200: DETAIL, 202: DETAIL})
     @action(detail=True, methods=["post"])
     def apply(self, request: Request, reset_id: int) -> Response:
-        """409 if the group is active or an offset was committed since the preview (`reason` has the difference); 202 while it waits."""
+        """Apply a previewed reset. 409 if the group is active or an offset was committed since the preview (`reason` has the difference); 202 while it waits."""
         self._check_reset(reset_id)
         row = services.apply(reset_id, actor=self.actor, **self.body(OffsetResetApply))
         return self._detail(reset_id, 202 if row.finished_at is None else 200)

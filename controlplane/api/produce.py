@@ -22,7 +22,7 @@ FORMAT_HELP = (
 
 class HeaderBody(drf.Serializer[object]):
     name = drf.CharField(trim_whitespace=False)
-    value = drf.CharField(default=None, allow_null=True, allow_blank=True, trim_whitespace=False, help_text="Text.")
+    value = drf.CharField(default=None, allow_null=True, allow_blank=True, trim_whitespace=False, help_text="As text.")
 
 
 def subject_field(part: RecordPart) -> drf.CharField:
@@ -84,7 +84,7 @@ class CopyRange(drf.Serializer[object]):
     source_topic = drf.CharField()
     source_partition = drf.IntegerField()
     first_offset = drf.IntegerField()
-    last_offset = drf.IntegerField(help_text="Included.")
+    last_offset = drf.IntegerField(help_text="The last offset of the range, included.")
 
 
 class CopyBody(CopyRange, serializers.Comment):

@@ -1,23 +1,30 @@
 """The OpenAPI schema as rows for the pages of the API reference: operations by their first path segment, and the fields of the named types.
 
-Invariant: everything on the pages comes from the schema, so that they and /api/v1/schema cannot diverge. Does not contain: HTML.
+Invariants: everything on the pages comes from the schema, so that they and /api/v1/schema cannot diverge. The schema is English; the pages have the language of
+the user, from the catalogue `rest` in locale/. Does not contain: HTML.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import gettext
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from django.conf import settings
+from django.utils.translation import to_locale
 from drf_spectacular.generators import SchemaGenerator
 
 METHODS = ("get", "post", "put", "patch", "delete")
 NAMED = "#/components/schemas/"
 MODIFIERS = ("minimum", "maximum", "minLength", "maxLength", "pattern")
-CHOICES_BEGIN = "* `"
-"""The text with which drf-spectacular appends the choices of a field to its description. The type already has the choices."""
+CATALOGUE = "rest"
+SENTENCE_END = re.compile(r"(?<=\.) |(?<=。)")
 Schema = Mapping[str, Any]
+Translate = Callable[[str], str]
+"""Returns an English text in the language of the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +65,7 @@ class ReferenceOperation:
     @property
     def summary(self) -> str:
         """The first sentence of the description."""
-        first = self.description.replace("\n", " ").partition(". ")[0]
-        return first if not first or first.endswith(".") else f"{first}."
+        return SENTENCE_END.split(self.description, maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +87,43 @@ class ReferencePage:
 
 
 @cache
-def api_reference() -> tuple[ReferencePage, ...]:
-    """All pages, in the order of their nouns. Read once: the schema changes with the program only, and takes seconds."""
-    return pages_of(SchemaGenerator().get_schema(request=None, public=True))  # type: ignore[no-untyped-call]
+def openapi_schema() -> Schema:
+    """The schema in English. Generated once: it changes with the program only, and takes seconds."""
+    found: Schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    return found
 
 
-def reference_page(noun: str) -> ReferencePage | None:
-    return next((page for page in api_reference() if page.noun == noun), None)
+@cache
+def api_reference(language: str = "en") -> tuple[ReferencePage, ...]:
+    """All pages, in the order of their nouns. `language`: a code of Django; without a catalogue the texts are in English."""
+    catalogue = gettext.translation(CATALOGUE, settings.LOCALE_PATHS[0], languages=[to_locale(language)], fallback=True)
+    return pages_of(openapi_schema(), catalogue.gettext)
 
 
-def pages_of(schema: Schema) -> tuple[ReferencePage, ...]:
-    named = {name: _reference_type(name, s) for name, s in schema.get("components", {}).get("schemas", {}).items()}
+def reference_page(noun: str, language: str = "en") -> ReferencePage | None:
+    return next((page for page in api_reference(language) if page.noun == noun), None)
+
+
+def reference_texts() -> set[str]:
+    """The English texts of all pages, as the catalogue has them."""
+    found: set[str] = set()
+
+    def collect(text: str) -> str:
+        found.add(text)
+        return text
+
+    pages_of(openapi_schema(), collect)
+    return found
+
+
+def pages_of(schema: Schema, translate: Translate = str) -> tuple[ReferencePage, ...]:
+    schemas = schema.get("components", {}).get("schemas", {})
+    named = {name: _reference_type(name, s, translate) for name, s in schemas.items()}
     nouns: dict[str, list[ReferenceOperation]] = {}
     for path, methods in schema["paths"].items():
         for method in METHODS:
             if method in methods:
-                operation = _operation(path, method, methods[method])
+                operation = _operation(path, method, methods[method], translate)
                 nouns.setdefault(operation.noun, []).append(operation)
     return tuple(
         ReferencePage(noun, tuple(operations), tuple(named[n] for n in _closure(operations, named)))
@@ -104,25 +131,37 @@ def pages_of(schema: Schema) -> tuple[ReferencePage, ...]:
     )
 
 
-def _operation(path: str, method: str, operation: Schema) -> ReferenceOperation:
+def _translation(text: str | None, translate: Translate) -> str:
+    """A text of the schema. The catalogue has it in one line; it has no entry for the empty text."""
+    line = " ".join((text or "").split())
+    return translate(line) if line else ""
+
+
+def _operation(path: str, method: str, operation: Schema, translate: Translate) -> ReferenceOperation:
     body = _content(operation.get("requestBody", {}))
     return ReferenceOperation(
         id=operation["operationId"],
         noun=operation["tags"][0],
         method=method.upper(),
         path=path,
-        description=operation.get("description", ""),
+        description=_translation(operation.get("description"), translate),
         parameters=tuple(
-            _field(p["name"], p["schema"], required=p.get("required", False), place=p["in"], text=p.get("description"))
+            _field(
+                p["name"],
+                {"description": p.get("description"), **p["schema"]},
+                translate,
+                required=p.get("required", False),
+                place=p["in"],
+            )
             for p in operation.get("parameters", ())
         ),
-        body=type_text(body) if body else "",
+        body=type_text(body, translate) if body else "",
         body_types=tuple(_names(body)),
         responses=tuple(
             ReferenceResponse(
                 status=status,
-                description=r.get("description", ""),
-                type=type_text(_content(r)) if _content(r) else "",
+                description=_translation(r.get("description"), translate),
+                type=type_text(_content(r), translate) if _content(r) else "",
                 types=tuple(_names(_content(r))),
             )
             for status, r in sorted(operation["responses"].items())
@@ -137,37 +176,40 @@ def _content(body: Schema) -> Schema:
     return found
 
 
-def _reference_type(name: str, s: Schema) -> ReferenceType:
+def _reference_type(name: str, s: Schema, translate: Translate) -> ReferenceType:
     required = set(s.get("required", ()))
-    fields = tuple(_field(n, f, required=n in required) for n, f in s.get("properties", {}).items())
-    return ReferenceType(name, s.get("description", ""), type_text(s), tuple(_names(s)), fields)
+    fields = tuple(_field(n, f, translate, required=n in required) for n, f in s.get("properties", {}).items())
+    described = _translation(s.get("description"), translate)
+    return ReferenceType(name, described, type_text(s, translate), tuple(_names(s)), fields)
 
 
-def _field(name: str, s: Schema, *, required: bool, place: str = "", text: str | None = None) -> ReferenceField:
-    described = (text or s.get("description", "")).partition(CHOICES_BEGIN)[0].strip()
+def _field(name: str, s: Schema, translate: Translate, *, required: bool, place: str = "") -> ReferenceField:
+    described = _translation(s.get("description"), translate)
     default = "" if "default" not in s or s["default"] in ("", None) else str(s["default"])
-    return ReferenceField(name, place, type_text(s), tuple(_names(s)), required, default, described)
+    return ReferenceField(name, place, type_text(s, translate), tuple(_names(s)), required, default, described)
 
 
-def type_text(schema: Schema) -> str:
+def type_text(schema: Schema, translate: Translate = str) -> str:
     """The type in words: "integer (minimum 0)", "list of Broker", "one of a, b"."""
     if "$ref" in schema:
         text = schema["$ref"].removeprefix(NAMED)
     elif "allOf" in schema or "oneOf" in schema:
-        parts = [type_text(part) for part in (schema.get("allOf") or schema["oneOf"])]
-        text = " or ".join(p for p in parts if p != "one of null")
+        parts = [part for part in (schema.get("allOf") or schema["oneOf"]) if part.get("enum") != [None]]
+        text = translate(" or ").join(type_text(part, translate) for part in parts)
     elif "enum" in schema:
-        text = "one of " + ", ".join("null" if v is None else str(v) or '""' for v in schema["enum"])
+        values = ", ".join("null" if v is None else str(v) or '""' for v in schema["enum"])
+        text = translate("one of {values}").format(values=values)
     elif schema.get("type") == "array":
-        text = f"list of {type_text(schema.get('items', {}))}"
+        text = translate("list of {type}").format(type=type_text(schema.get("items", {}), translate))
     elif isinstance(schema.get("additionalProperties"), Mapping) and schema["additionalProperties"]:
-        text = f"object of {type_text(schema['additionalProperties'])} by name"
+        item = type_text(schema["additionalProperties"], translate)
+        text = translate("object of {type} by name").format(type=item)
     else:
-        text = schema.get("type", "any")
+        text = schema.get("type") or translate("any")
         more = [schema["format"]] if "format" in schema else []
-        more += [f"{name} {schema[name]}" for name in MODIFIERS if name in schema]
+        more += [translate(f"{name} {{value}}").format(value=schema[name]) for name in MODIFIERS if name in schema]
         text += f" ({', '.join(more)})" if more else ""
-    return f"{text} or null" if schema.get("nullable") else text
+    return translate("{type} or null").format(type=text) if schema.get("nullable") else text
 
 
 def _names(schema: object) -> Iterator[str]:

@@ -24,7 +24,9 @@ CHECK = serializers.shape(authorization.AccessCheck)
 
 class RoleBindingCreate(serializers.Comment):
     user = drf.CharField(default="", allow_blank=True, max_length=150, help_text="A user of the console.")
-    group = drf.CharField(default="", allow_blank=True, max_length=150, help_text="A group of users, instead.")
+    group = drf.CharField(
+        default="", allow_blank=True, max_length=150, help_text="A group of users, instead of one user."
+    )
     role = drf.ChoiceField(
         choices=[(r.value, r.value) for r in AccessRole],
         help_text="viewer: see the resource. reader: read records. writer: produce. operator: all other changes. owner: all of these.",

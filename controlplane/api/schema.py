@@ -31,7 +31,7 @@ PROBLEM = {
     "description": "A problem of RFC 9457. Compare `code`; the sentences change.",
     "required": ["type", "title", "status", "detail", "code", "field", "errors"],
     "properties": {
-        "type": {"type": "string", "format": "uri", "description": f"{TYPE_PREFIX} and the code."},
+        "type": {"type": "string", "format": "uri", "description": f"`{TYPE_PREFIX}` and the code."},
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "What was rejected, why, and what would make it possible."},

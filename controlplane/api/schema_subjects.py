@@ -32,16 +32,16 @@ class SubjectQuery(PageQuery):
 
 
 class SubjectVersionQuery(drf.Serializer[object]):
-    name = drf.CharField(help_text="The subject.")
+    name = drf.CharField(help_text="Name of the subject.")
     version = drf.IntegerField(
         default=None, allow_null=True, min_value=1, max_value=VERSION_MAX, help_text="Without it: the latest."
     )
 
 
 class SchemaDifferenceQuery(drf.Serializer[object]):
-    name = drf.CharField(help_text="The subject.")
+    name = drf.CharField(help_text="Name of the subject.")
     version = drf.IntegerField(min_value=1, max_value=VERSION_MAX)
-    other = drf.IntegerField(min_value=1, max_value=VERSION_MAX, help_text="The version before.")
+    other = drf.IntegerField(min_value=1, max_value=VERSION_MAX, help_text="The version to compare with.")
 
 
 class ReferenceBody(drf.Serializer[object]):
@@ -67,7 +67,7 @@ class SchemaRegisterBody(SchemaBody, serializers.RequiredComment):
 
 
 class SchemaDeleteBody(serializers.RequiredComment):
-    name = drf.CharField(help_text="The subject.")
+    name = drf.CharField(help_text="Name of the subject.")
     version = drf.IntegerField(
         default=None, allow_null=True, min_value=1, max_value=VERSION_MAX, help_text="Null: the whole subject."
     )

@@ -74,7 +74,7 @@ class Comment(serializers.Serializer[object]):
 
 
 class RequiredComment(serializers.Serializer[object]):
-    """The reason of an operation that copies or deletes data. Without a reason the operation is rejected."""
+    """A request that copies or deletes data needs a reason, `comment`. Without it the request is rejected."""
 
     comment = serializers.CharField(
         help_text="Reason, stored with the change.",
@@ -121,11 +121,15 @@ class MessageQuery(serializers.Serializer[object]):
         default=StartPosition.LATEST.value,
         help_text="latest: the newest records, newest first. minutes: that many minutes ago. The others read forward.",
     )
-    offset = serializers.IntegerField(default=None, allow_null=True, help_text="For start=offset, in each partition.")
-    timestamp_ms = serializers.IntegerField(
-        default=None, allow_null=True, help_text="For start=timestamp: ms since 1970."
+    offset = serializers.IntegerField(
+        default=None, allow_null=True, help_text="For start=offset: the first offset, in each partition."
     )
-    minutes = serializers.IntegerField(default=None, allow_null=True, help_text="For start=minutes.")
+    timestamp_ms = serializers.IntegerField(
+        default=None, allow_null=True, help_text="For start=timestamp: the earliest timestamp, ms since 1970."
+    )
+    minutes = serializers.IntegerField(
+        default=None, allow_null=True, help_text="For start=minutes: begin this many minutes before now."
+    )
     until_ms = serializers.IntegerField(default=None, allow_null=True, help_text="Largest timestamp, ms since 1970.")
     limit = serializers.IntegerField(default=50, help_text=f"Records, at most {LIMIT_MAX}.")
     key = serializers.CharField(
@@ -268,20 +272,23 @@ class PlanApprove(RequiredComment):
     digest = serializers.CharField(help_text="Digest of the plan that was read.")
 
 
+WINDOW = '{"opens": "22:00", "stop_by": "05:30", "days": [0, 1]} daily in UTC, or {"from": .., "stop_by": ..} once; null: always.'
+
+
 class PlanMove(Comment):
     digest = serializers.CharField(help_text="Digest of the plan that was read.")
     parts_in_flight_max = serializers.IntegerField(default=8)
     parts_per_broker_max = serializers.IntegerField(default=4)
     throttle_bytes_per_s = serializers.IntegerField(default=None, allow_null=True)
     compare = serializers.BooleanField(default=True, help_text="Delete old replicas only after all replicas are equal.")
-    window = serializers.DictField(default=None, allow_null=True, help_text="See moves/<id>/schedule.")
+    window = serializers.DictField(default=None, allow_null=True, help_text=WINDOW)
     start = serializers.BooleanField(default=False, help_text="Start immediately.")
 
 
 class MoveSchedule(Comment):
     window = serializers.DictField(
         allow_null=True,
-        help_text='{"opens": "22:00", "stop_by": "05:30", "days": [0, 1]} daily in UTC, or {"from": .., "stop_by": ..} once; null: always.',
+        help_text=WINDOW,
     )
 
 

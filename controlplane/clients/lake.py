@@ -78,6 +78,8 @@ class LakeSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
+    """A data file of the current snapshot of a table."""
+
     path: str
     partition: str
     rows: int
@@ -110,6 +112,8 @@ class LakeTable:
 
 @dataclass(frozen=True, slots=True)
 class LakeTableDetail:
+    """A table of the lake with its columns, archived positions, newest snapshots and first files."""
+
     table: LakeTable
     columns: list[LakeColumn]
     positions: list[LakePosition]

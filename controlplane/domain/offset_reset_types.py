@@ -210,7 +210,7 @@ class OffsetDifference:
 
 @dataclass(frozen=True, slots=True)
 class ReportedDifference:
-    """An OffsetDifference as it is stored and shown: offsets without leader epoch and metadata; None = none."""
+    """A committed offset that differs from the preview. `expected`: in the preview; `found`: now; null = no committed offset."""
 
     topic: str
     partition: int

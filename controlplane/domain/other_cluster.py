@@ -57,8 +57,8 @@ class OtherConsole:
 @dataclass(frozen=True, slots=True)
 class ClusterMetrics:
     """Metrics of a console's own overview. `health`: healthy, degraded, at_risk or unknown. `alerts_degraded`: open alerts that are not at risk. `age_s`: age
-    of the values when the console answered; None: its monitor has never read the cluster. `reason_code`, `reason_values`: of `cluster_health.HealthReason`,
-    or of a newer console; empty for an older one."""
+    of the values when the console answered; None: its monitor has never read the cluster. `reason_code`, `reason_values`: the reason of
+    `health`, also an unknown one of a newer console; empty for an older console."""
 
     cluster_name: str
     health: str

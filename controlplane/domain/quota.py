@@ -45,7 +45,7 @@ ENTITIES = {"user": (USER,), "client-id": (CLIENT,), "user and client-id": (USER
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimit:
-    """One limit of an entity, per broker. `unit`: a QuotaUnit."""
+    """One limit of an entity, per broker, in `unit`."""
 
     quota: str
     value: float

@@ -17,6 +17,8 @@ from controlplane.selectors.visibility import visible
 
 @dataclass(frozen=True, slots=True)
 class AclRow:
+    """A stored ACL. `created_by`: the user who created it."""
+
     id: int
     resource_type: str
     pattern_type: str

@@ -66,6 +66,8 @@ class WrittenRow:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
+    """The offsets [first_offset, next_offset) of one partition that a micro-batch has archived. `batch`: number of the micro-batch."""
+
     batch: int
     topic: str
     partition: int

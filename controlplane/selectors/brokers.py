@@ -41,8 +41,8 @@ class BrokerRow:
     gets no new replicas; `total_bytes`, `free_bytes`: its log directory with the most free space, `disk_alert`:
     the severity of an alert about its free space, or empty; `leads` False: the broker is demoted.
     `replicas_on_disk`: replicas in its log directories by its own report, `dirs_failed`: the failed ones of these directories,
-    `dirs_hung`: those of the failed ones whose disk did not respond, `dirs_slow`: those with a slow disk, `dir_probe_ms`: {directory: ms of the last
-    probe}. `tail_doubt`: why it may have lost acknowledged records before its last start ("" = no doubt), with the reason in
+    `dirs_hung`: those of the failed ones whose disk did not respond, `dirs_slow`: those with a slow disk, `dir_probe_ms`: ms of the last
+    probe by directory. `tail_doubt`: why it may have lost acknowledged records before its last start ("" = no doubt), with the reason in
     words and the next step, if there is one. `can` lists the operations that are possible now."""
 
     broker_id: int
@@ -101,7 +101,7 @@ class ErrorRate:
 
 @dataclass(frozen=True, slots=True)
 class ApiRow:
-    """The requests of one API to a broker in the last seconds. `name`: Kafka's name; FetchConsumer and FetchFollower are apart. Times are total times
+    """The requests of one API to a broker in the last seconds. `name`: Kafka's name; FetchConsumer and FetchFollower are separate rows. Times are total times
     in ms, from the request to its response, with waiting: percentiles are upper bounds of a histogram, null without requests; `greatest_ms` is of the
     last one to two minutes."""
 
@@ -119,8 +119,7 @@ REJECTION_REASONS: tuple[str, ...] = tuple(RejectionReason)
 
 @dataclass(frozen=True, slots=True)
 class RefusalRow:
-    """Requests or connections that a broker rejected or throttled for one reason (`brokerd.cluster.rejection_reasons`). `total`: since its start. `per_s`: in
-    the last seconds."""
+    """Requests or connections that a broker rejected or throttled for one reason. `total`: since its start. `per_s`: in the last seconds."""
 
     reason: str
     total: int

@@ -86,7 +86,7 @@ class ClientRow:
 
 @dataclass(frozen=True, slots=True)
 class FailedLoginRow:
-    """Failed logins of one client with the same user, mechanism and `failure` (`brokerd.cluster.sasl_failures`). `user`: the name that the client sent,
+    """Failed logins of one client with the same user, mechanism and `failure`. `user`: the name that the client sent,
     empty if it sent none. Brokers keep the latest five of each client. `advice`: what to do."""
 
     user: str
@@ -99,7 +99,7 @@ class FailedLoginRow:
 
 @dataclass(frozen=True, slots=True)
 class RefusedClientRow:
-    """Rejected or throttled requests of one client for one reason (`brokerd.cluster.rejection_reasons`), over all brokers since their starts. `principal`:
+    """Rejected or throttled requests of one client for one reason, over all brokers since their starts. `principal`:
     empty for a client that is not authenticated. `client_id`: empty for a connection without a request. `ago_s`: since the last rejection of this client.
     `operation`, `resource_type`, `resource_name`: the last operation without authorization, as in ACLs; empty: another reason, or unknown.
     `logins`: the latest failed logins, if the reason is that the authentication failed."""
@@ -121,7 +121,7 @@ class RefusedClientRow:
 class ClientPage(Page[ClientRow], BrokerCoverage):
     """A page of clients. `not_listed`: at brokers with more than 1,000 clients those with the least traffic are missing; a client at several brokers
     counts several times. `brokers_silent`: clients that are connected only to them are missing. `lagging_readers`: clients that match and read records
-    from the disk, with `lagging_bytes_per_s` together. `refused`: the latest rejections, at most REJECTED_MAX."""
+    from the disk, with `lagging_bytes_per_s` together. `refused`: the latest rejections, at most 100."""
 
     rows: list[ClientRow]
     refused: list[RefusedClientRow]

@@ -114,6 +114,8 @@ class DocumentPlanRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlanDetail(DocumentPlanRow):
+    """A document plan with its steps, in the order in which they are applied."""
+
     steps: list[DocumentStepRow]
 
 

@@ -80,6 +80,8 @@ class ClusterDifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class KindCount:
+    """The number of differences of one kind."""
+
     kind: str
     count: int
 

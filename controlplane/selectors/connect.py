@@ -153,6 +153,8 @@ class ConnectorDetail:
 
 @dataclass(frozen=True, slots=True)
 class ConnectPluginRow:
+    """A class of connectors that the workers have. `type`: source or sink."""
+
     class_name: str
     type: str
     version: str

@@ -112,7 +112,7 @@ class ContextRow:
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """`actor` empty: the monitor."""
+    """An entry in the timeline of an alert. `actor` empty: the cluster monitor."""
 
     at: datetime
     kind: str

@@ -52,6 +52,8 @@ class ElectionRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockedCount:
+    """The number of partitions whose preferred replica cannot lead for one reason, `verdict`."""
+
     verdict: str
     partitions: int
 

@@ -46,6 +46,8 @@ class LogDirMoveRow:
 
 @dataclass(frozen=True, slots=True)
 class LogDirReplicaRow:
+    """A replica in a log directory, as the broker reports it. `moving`: the broker copies it to another log directory."""
+
     topic: str
     index: int
     directory: str

@@ -57,7 +57,7 @@ STOP_TEXTS: Mapping[StopReason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """`key`, `value` and header values are text in a format (`domain.formats`), None = null; `key_format` and `value_format` may also be null or
+    """`key`, `value` and header values are text in a format, None = null; `key_format` and `value_format` may also be null or
     masked. `binary` names the fields that are shown as hex. `notes`: why a field does not have the requested format, is cut, or is masked."""
 
     partition: int

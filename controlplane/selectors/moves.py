@@ -122,6 +122,9 @@ class MoveRow:
 
 @dataclass(frozen=True, slots=True)
 class MovePartRow:
+    """A partition of a move. `replicas_from`, `replicas_to`: before and after the move. `desired_replicas`: those that the controller sets now. `cause`: why
+    it is delayed, or empty."""
+
     topic: str
     partition: int
     state: str

@@ -130,6 +130,8 @@ class OffsetResetRow:
 
 @dataclass(frozen=True, slots=True)
 class OffsetResetDetail:
+    """An offset reset with its partitions."""
+
     row: OffsetResetRow
     partitions: list[ResetPartitionRow]
 

@@ -15,6 +15,8 @@ from controlplane.selectors.paging import Page, PageStart, numbered_page
 
 @dataclass(frozen=True, slots=True)
 class PastBroker:
+    """A broker at that time. `leaders`: partitions that it led. `out_of_sync`: its replicas that were not in the ISR."""
+
     broker_id: int
     alive: bool
     host: str

@@ -35,7 +35,7 @@ class AuthorizerOptions:
 
 @dataclass(frozen=True, slots=True)
 class PermissionCheck:
-    """`reason`: a PermissionReason. `acl`: the rule that decides. `acls`: all rules of the resource that concern the principal and the host.
+    """`reason`: why the operation is allowed or denied. `acl`: the rule that decides. `acls`: all rules of the resource that concern the principal and the host.
     `other_hosts`: the number of its rules for other hosts."""
 
     principal: str
@@ -52,6 +52,8 @@ class PermissionCheck:
 
 @dataclass(frozen=True, slots=True)
 class OperationPermission:
+    """The decision about one operation. `acl_id`: the ACL that decides; null: the decision comes from no ACL."""
+
     operation: str
     allowed: bool
     reason: str

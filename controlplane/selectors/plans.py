@@ -52,6 +52,8 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True)
 class PlanPartRow:
+    """A partition of a plan. `generation`: that of its placement when the plan was made. `bytes_to_copy` null: its size was unknown."""
+
     topic: str
     partition: int
     replicas_from: list[int]

@@ -18,6 +18,8 @@ from weir_common.phrases import with_phrase
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRow:
+    """A recovery of a damaged replica: the broker deletes the replica and copies it from the leader. `bytes_total` null: unknown."""
+
     id: int
     topic: str
     partition: int

@@ -35,7 +35,7 @@ T = TypeVar("T")
 class ShareGroupRow:
     """`member_count`, `lag_records`: null if the coordinator did not describe the group. `lag_records`: records whose delivery has not ended, over the
     partitions with a known lag; `partitions_unknown` counts the others. As last observed by the cluster monitor: `lag_ms_max`, the age of the oldest record
-    at a start offset, null if unknown; `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`), that of the worst partition;
+    at a start offset, null if unknown; `lag_at_least`: it may be older; `status`, that of the worst partition;
     `partitions_full`: partitions that deliver no new record, because of their limit of records in flight, null if unknown. For one group they are counted
     when it is read, by the leaders that respond."""
 
@@ -68,8 +68,8 @@ class SharePartitionRow:
     """`start_offset`: the first offset whose delivery has not ended, null before the first fetch. `lag_records`: records from there on whose delivery
     has not ended, acquired ones included. `end_offset`: as last observed. `member_count`: members to which the partition is assigned. `problem`: why
     the offsets are unknown, or empty. As last observed by the cluster monitor: `lag_ms`, the age of the record at the start offset, null if unknown;
-    `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`); `block`: why no member can read further (`controlplane.domain.lag.Block`),
-    or empty; `stall`: why the group makes no progress there (`controlplane.domain.share_lag`), or empty. As the leader counts them, null if it did not respond or has not loaded the state: `acquired`, records that
+    `lag_at_least`: it may be older; `status`; `block`: why no member can read further,
+    or empty; `stall`: why the group makes no progress there, or empty. As the leader counts them, null if it did not respond or has not loaded the state: `acquired`, records that
     members hold; `lock_ms`, until the first of their locks ends, also null without one; `redelivery`, records that were delivered before and wait for another
     delivery; `archiving`, records that wait for their dead letters; `in_flight`, offsets from `start_offset` to the last delivered record, at most
     `in_flight_max`. At this limit no new record is delivered."""

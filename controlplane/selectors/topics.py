@@ -80,7 +80,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRow:
-    """`default`: the value without an override: of the dynamic configs of all brokers, else Kafka's. `source`: a ConfigSource. `applied` is the value in the
+    """`default`: the value without an override: of the dynamic configs of all brokers, else Kafka's. `source`: where the value is set. `applied` is the value in the
     cluster. `acts` False = stored and shown only. `choices`: the values that are allowed; empty = any value of its type."""
 
     name: str
@@ -112,6 +112,8 @@ class ConfigRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicDetail:
+    """A topic with its config overrides and the groups that read it. `age_s`: age of the observed values."""
+
     row: TopicRow
     configs: dict[str, str]
     assignment: dict[str, list[int]] | None
@@ -234,19 +236,14 @@ def topic_detail(name: str) -> TopicDetail | None:
         return None
     desired = Topic.objects.filter(id=row.id).first()
     seen = ObservedTopic.objects.filter(id=row.id).first()
-    groups = (
-        GroupPartition.objects.filter(visible_names(GROUP, "group_id"), topic=name)
-        .values_list("group_id", flat=True)
-        .distinct()
-        .order_by("group_id")
-    )
+    groups = GroupPartition.objects.filter(visible_names(GROUP, "group_id"), topic=name).order_by("group_id")
     return TopicDetail(
         row=row,
         configs=dict(desired.configs if desired is not None else seen.configs if seen is not None else {}),
         assignment=desired.assignment if desired is not None else None,
         created_at=desired.created_at if desired is not None else None,
         updated_at=desired.updated_at if desired is not None else None,
-        groups=list(groups),
+        groups=list(groups.values_list("group_id", flat=True).distinct()),
         age_s=age_s(cluster_row().observed_at),
     )
 

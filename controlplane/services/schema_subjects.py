@@ -48,6 +48,8 @@ class CompatibilityCheck:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
+    """The version of a subject that has the schema. `id`: of the schema in the registry."""
+
     subject: str
     version: int
     id: int

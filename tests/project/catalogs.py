@@ -27,7 +27,7 @@ from tests.cluster.local import ROOT
 
 LANGUAGES = {"zh_Hans": "nplurals=1; plural=0;"}
 """Directory in locale/ -> plural forms."""
-DOMAINS = ("django", "djangojs")
+DOMAINS = ("django", "djangojs", "rest")
 PYTHON_KEYWORDS = {
     "_": None,
     "gettext": None,
@@ -115,6 +115,8 @@ def texts(domain: str) -> dict[CatalogText, set[str]]:
         for path in sorted((ROOT / "static" / "weir").glob("*.js")):
             add(path, _code_texts(path, "javascript", SCRIPT_KEYWORDS))
         return found
+    if domain == "rest":
+        return {CatalogText(text): {"controlplane/api/reference.py"} for text in rest_texts()}
     for path in sorted((ROOT / "templates").rglob("*.html")):
         add(path, _template_texts(path))
     for singular, plural in vocabulary_texts():
@@ -140,6 +142,15 @@ def vocabulary_texts() -> list[tuple[str, str]]:
     from console import vocabulary
 
     return list(vocabulary.texts())
+
+
+def rest_texts() -> set[str]:
+    """The texts of the API reference, from the OpenAPI schema."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
+    django.setup()
+    from controlplane.api.reference import reference_texts
+
+    return reference_texts()
 
 
 def path_of(language: str, domain: str, suffix: str) -> Path:

@@ -151,7 +151,7 @@ def _parameter(name: str, schema: Mapping[str, object], doc: str, schemas: Mappi
         choices := [str(c) for c in resolved.get("enum", ()) if c not in ("", None)]
     ):
         out["choices"] = choices
-    if text := _one_line(doc.partition("\n* `")[0] if not doc.startswith("* `") else ""):
+    if text := _one_line(doc):
         out["doc"] = text
     return out
 

@@ -14,6 +14,7 @@ PLACEHOLDER = re.compile(r"%\(\w+\)s|%%|\{\w*(?:![rs])?(?::[^{}]*)?\}")
 GRAMMAR = {"{has}", "{is}", "{s}", "{was}"}
 """Forms of English verbs in the texts of alerts: they have no meaning in a language without them."""
 TAG = re.compile(r"</?\w+|&\w+;")
+CODE = re.compile(r"`([^`]*)`")
 PAIRS = [(language, domain) for language in LANGUAGES for domain in DOMAINS]
 
 
@@ -77,3 +78,16 @@ def test_the_extraction_finds_texts_of_each_kind(texts: dict[str, dict[CatalogTe
     assert CatalogText("A controller is active") in found, "texts of the domain"
     assert CatalogText("Leader epoch") in found, "a literal in a tag"
     assert CatalogText("The console does not respond.") in texts["djangojs"]
+
+
+def test_a_description_of_the_rest_api_has_the_code_of_its_text() -> None:
+    """Names of fields, parameters and values are the same in each language."""
+    for language in LANGUAGES:
+        found = catalogs.translations(catalogs.read(language, "rest"))
+        assert len(found) > 500
+        wrong = [
+            t.singular
+            for t, (string,) in found.items()
+            if Counter(CODE.findall(t.singular)) != Counter(CODE.findall(string))
+        ]
+        assert not wrong, wrong[:10]

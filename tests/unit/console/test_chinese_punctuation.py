@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.models import Cluster
+from tests.project import catalogs
 from tests.unit.console.test_languages import CHINESE, SHOWN_ATTRIBUTES, SKIPPED
 from tests.unit.console.test_pages import PAGES
 
@@ -84,3 +85,8 @@ def test_chinese_pages_have_full_width_punctuation(seeded_cluster: dict[str, Any
         Cluster.objects.update(observed_at=timezone.now())
         found |= dict.fromkeys(wrong_punctuation(operator.get(address, **CHINESE).content.decode()), address)
     assert not found, "\n".join(f"{address}: {place}" for place, address in sorted(found.items()))
+
+
+def test_descriptions_of_the_rest_api_have_full_width_punctuation() -> None:
+    texts = [string for (string,) in catalogs.translations(catalogs.read("zh_Hans", "rest")).values()]
+    assert texts and not [text for text in texts if WRONG.search(text)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 
+from django.conf import settings
 from django.test import Client
 
 from controlplane.api.reference import api_reference
@@ -35,3 +37,19 @@ def test_an_unknown_noun_and_an_anonymous_reader(viewer: Client, client: Client)
     assert viewer.get("/api/v1/docs/nothing/").status_code == 404
     response = client.get("/api/v1/docs/")
     assert response.status_code == 302 and response.headers["Location"].startswith("/login/")
+
+
+def test_the_reference_has_the_language_of_the_user_and_the_schema_is_english(viewer: Client) -> None:
+    english, chinese = "Delete the topic with its records.", "删除 Topic 及其消息。"
+    assert english in (text := viewer.get("/api/v1/docs/").content.decode()) and chinese not in text
+    viewer.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
+    for address in ("/api/v1/docs/", "/api/v1/docs/topics/"):
+        text = viewer.get(address).content.decode()
+        assert chinese in text and english not in text, address
+    schema = json.loads(viewer.get("/api/v1/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json").content)
+    assert schema["paths"]["/api/v1/topics/{name}"]["delete"]["description"] == english
+
+
+def test_the_reference_has_the_language_of_the_browser(viewer: Client) -> None:
+    text = viewer.get("/api/v1/docs/topics/", HTTP_ACCEPT_LANGUAGE="zh-CN").content.decode()
+    assert "string 的列表" in text and "列出符合筛选条件的 Topic。" in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
@@ -30,6 +32,32 @@ def test_a_page_has_the_types_that_its_operations_contain() -> None:
     assert {"cursor", "limit", "sort"} <= {p.name for p in lists.parameters if p.place == "query"}
     assert {r.status for r in create.responses} >= {"202", "400"}
     assert api_reference() is api_reference(), "the schema is read one time"
+
+
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+
+
+def test_each_text_of_the_reference_is_chinese() -> None:
+    english, chinese = api_reference(), api_reference("zh-hans")
+    assert [page.noun for page in chinese] == [page.noun for page in english]
+    operations = [o for page in chinese for o in page.operations]
+    types = [t for page in chinese for t in page.types]
+    fields = [f for o in operations for f in o.parameters] + [f for t in types for f in t.fields]
+    described = [*operations, *types, *fields, *(r for o in operations for r in o.responses)]
+    assert not {row.description for row in described if row.description and not CHINESE.search(row.description)}
+    assert not [o.summary for o in operations if not o.summary or "。" in o.summary[:-1]]
+
+
+def test_types_are_in_the_language_of_the_page() -> None:
+    page = reference_page("topics", "zh-hans")
+    assert page is not None
+    types = {t.type for t in page.types} | {f.type for t in page.types for f in t.fields}
+    assert "string 的列表" in types and "integer 或 null" in types
+    assert not [text for text in types if re.search(r"\b(?:list of|one of|or null|by name)\b", text)]
+
+
+def test_a_language_without_a_catalogue_has_english_texts() -> None:
+    assert api_reference("de") == api_reference()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
+from controlplane.api.reference import openapi_schema
 from tests.unit.controlplane.world import World
 from weir.cli.generate import schema
 
@@ -83,3 +86,24 @@ def test_each_operation_has_a_description_of_its_own(world: World, operator: API
     assert len(found) > 200 and all(found)
     assert len(set(found)) == len(found)
     assert paths[f"{API}/recoveries"]["get"]["description"].startswith("List the recoveries")
+
+
+GENERATED = re.compile(r"^\w+\(\w+: '|\* `")
+"""The docstring that Python gives a dataclass without one, and the list of choices of drf-spectacular, whose labels repeat the values."""
+
+
+def descriptions(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(text := schema.get("description"), str):
+            yield text
+        for value in schema.values():
+            yield from descriptions(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from descriptions(value)
+
+
+def test_no_description_is_generated_from_the_code() -> None:
+    assert GENERATED.search("BatchRow(batch: 'int', topic: 'str')") and GENERATED.search("* `topic` - topic")
+    found = list(descriptions(openapi_schema()))
+    assert len(found) > 1000 and not [text for text in found if GENERATED.search(text)]
