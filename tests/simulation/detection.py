@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -13,24 +14,15 @@ class WorldResult(Protocol):
     def violation(self) -> str | None: ...
 
 
-class CachedRun(Protocol):
-    """A function in `functools.cache` that runs the world of a seed."""
-
-    @property
-    def __wrapped__(self) -> Callable[[int], WorldResult]: ...
-
-    def __call__(self, seed: int, /) -> WorldResult: ...
-
-
 def expect_detection(
-    mutation: Callable[[pytest.MonkeyPatch], None], run: CachedRun, first: int, seeds_max: int
+    mutation: Callable[[pytest.MonkeyPatch], None], run: Callable[[int], WorldResult], first: int, seeds_max: int
 ) -> None:
-    """Run the worlds of the seeds from `first` on with the mutation, until one has a violation. Raises AssertionError if `seeds_max` worlds have none, or if the
-    world of the same seed also has a violation without the mutation. Only results without a mutation are in the cache: several mutations and the tests of the sample
-    use them."""
+    """Run the worlds of the seeds from `first` on with the mutation, until one has a violation. `run` is in `functools.cache`. Only results without a mutation
+    are in the cache: several mutations and the tests of the sample use them. Raises AssertionError if `seeds_max` worlds have no violation, or if the world of the
+    same seed also has one without the mutation."""
     with pytest.MonkeyPatch.context() as patch:
         mutation(patch)
-        seed, violation = _first_violation(run.__wrapped__, range(first, first + seeds_max))
+        seed, violation = _first_violation(inspect.unwrap(run), range(first, first + seeds_max))
     print(f"seed {seed}: {violation}")
     without = run(seed).violation
     assert without is None, f"seed {seed} has a violation without the mutation: {without}"
