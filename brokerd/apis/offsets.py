@@ -318,9 +318,8 @@ class OffsetsApi:
                     continue
                 upto = replica.core.high_watermark if requested.offset == -1 else requested.offset
                 rejected = self._delete_below(replica, upto)
-                response.error_code = (
-                    rejected or ErrorCode.REQUEST_TIMED_OUT
-                )  # until each replica has deleted the records
+                # The error stays if a replica in sync has not deleted the records at the end of the timeout.
+                response.error_code = rejected or ErrorCode.REQUEST_TIMED_OUT
                 if not rejected:
                     waiting.append((replica, upto, response))
             topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=parts))

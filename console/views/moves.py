@@ -17,7 +17,8 @@ from console.forms import EndDrainForm, ProposeDestructionForm, ReasonForm, Sche
 from console.move_reviews import active_parts, cancel_lines, remaining_line, roll_back_lines
 from console.panels import lazy
 from console.texts import counted, gettext_lazy
-from console.views.actions import ActionButton, ImmediateAction, run_immediately
+from console.views.actions import ImmediateAction, run_immediately
+from console.views.move_buttons import buttons
 from console.views.shell import (
     actor,
     flash,
@@ -28,7 +29,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.domain.move_states import UNDER_WAY, MoveState, MoveVerb, PartState
+from controlplane.domain.move_states import UNDER_WAY, MoveVerb, PartState
 from controlplane.domain.proposal import ProposalKind
 from controlplane.domain.text import size_text
 from controlplane.selectors import alerts, brokers, incidents, move_loads, moves, recoveries
@@ -136,79 +137,6 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
         "immediate": [v for v in row.can if v in IMMEDIATE],
     }
     return render_page(request, "console/move.html", context, nav="moves")
-
-
-def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
-    active = active_parts(counts)
-    ready = counts.get(PartState.READY, 0)
-    waiting, done = counts.get(PartState.WAITING, 0), counts.get(PartState.DONE, 0)
-    back = moves.parts_to_roll_back(row.id) if row.state == MoveState.FAILED else active + done
-    now = _("none") if row.throttle_bytes_per_s is None else f"{size_text(row.throttle_bytes_per_s)}/s"
-    labels: dict[str, ActionButton] = {
-        MoveVerb.APPROVE: ActionButton(MoveVerb.APPROVE, _("Approve"), _("The move does not start yet."), True),
-        MoveVerb.START: ActionButton(
-            MoveVerb.START,
-            _("Start ({parts})").format(parts=counted(row.parts, "partition")),
-            _("Reassignments start immediately."),
-            True,
-            "primary",
-        ),
-        MoveVerb.PROPOSE: ActionButton(
-            MoveVerb.PROPOSE,
-            _("Request approval"),
-            _("The move overrides a safety check: another operator must approve it."),
-            False,
-            "primary",
-        ),
-        MoveVerb.PAUSE: ActionButton(
-            MoveVerb.PAUSE,
-            _("Pause ({active} active, {waiting} queued)").format(active=active, waiting=waiting),
-            _("Active reassignments finish, no new reassignments start."),
-            True,
-        ),
-        MoveVerb.RESUME: ActionButton(
-            MoveVerb.RESUME,
-            _("Resume ({waiting} queued)").format(waiting=waiting),
-            _("Reassignments start again."),
-            True,
-            "primary",
-        ),
-        MoveVerb.THROTTLE: ActionButton(
-            MoveVerb.THROTTLE,
-            _("Throttle (now {now})").format(now=now),
-            _("Change the throttle. It takes effect within a second."),
-            False,
-        ),
-        MoveVerb.SCHEDULE: ActionButton(
-            MoveVerb.SCHEDULE, _("Maintenance window"), row.window_text or _("Reassignments start at any time."), False
-        ),
-        MoveVerb.DELETE_RECORDS: ActionButton(
-            MoveVerb.DELETE_RECORDS,
-            _("Delete old records of {parts}…").format(parts=counted(ready, "partition")),
-            _(
-                "Deletes them for all consumers now, instead of by retention. Another operator must approve. It cannot be undone."
-            ),
-            False,
-            "fatal",
-        ),
-        MoveVerb.CANCEL: ActionButton(
-            MoveVerb.CANCEL,
-            _("Cancel (reverts {parts})").format(parts=counted(active, "partition")) if active else _("Cancel"),
-            _("Queued partitions stay unchanged, finished ones stay on the new replicas."),
-            False,
-        ),
-        MoveVerb.ROLL_BACK: ActionButton(
-            MoveVerb.ROLL_BACK,
-            _("Roll back {parts}").format(parts=counted(back, "partition")),
-            _("To the previous assignment, in its replica order."),
-            False,
-        ),
-    }
-    # A cancelled move with all partitions reverted, or a failed one with all rejected, has nothing to roll back.
-    without_effect = (
-        {MoveVerb.ROLL_BACK} if row.state in (MoveState.CANCELLED, MoveState.FAILED) and not back else set()
-    )
-    return [labels[verb] for verb in row.can if verb not in without_effect]
 
 
 @operator_required
