@@ -234,6 +234,11 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,  # the labels of the choices are their values
+    "ENUM_NAME_OVERRIDES": {
+        "InputFormatEnum": "controlplane.api.produce.FORMATS",
+        "InputFormatOrSchemaEnum": "controlplane.api.produce.PRODUCE_FORMATS",
+        "ResendTargetEnum": "controlplane.api.dead_letters.TARGETS",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "controlplane.api.schema.reject_unknown_fields",
