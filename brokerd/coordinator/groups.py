@@ -16,13 +16,14 @@ from brokerd.config.share_groups import ShareGroupConfig
 from brokerd.coordinator import offset_expiration
 from brokerd.coordinator.classic import events
 from brokerd.coordinator.classic import records as formats
-from brokerd.coordinator.classic.events import Reply, State
+from brokerd.coordinator.classic.events import Reply
 from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.classic.offsets import GroupOffsets
-from brokerd.coordinator.consumer import migration, mixed_group
+from brokerd.coordinator.consumer import migration
 from brokerd.coordinator.consumer import records as consumer_records
-from brokerd.coordinator.consumer.events import JOIN_GROUP_MEMBER_EPOCH, ConsumerHeartbeat, PersistChanges, Topics
+from brokerd.coordinator.consumer.events import ConsumerHeartbeat, PersistChanges, Topics
 from brokerd.coordinator.consumer.mixed_group import MixedGroup
+from brokerd.coordinator.group_choice import Event, GroupAction, choose_group
 from brokerd.coordinator.group_replay import AnyGroup, Replay, has_only_tombstones
 from brokerd.coordinator.group_shard import GroupShard
 from brokerd.coordinator.group_writes import GroupWrites
@@ -36,7 +37,6 @@ from brokerd.coordinator.share_group import records as share_records
 from brokerd.coordinator.share_group.events import (
     InitializeState,
     PersistShareChanges,
-    ShareHeartbeat,
     StateInitialized,
 )
 from brokerd.coordinator.share_group.group import ShareGroup
@@ -46,7 +46,6 @@ from brokerd.wire.records import BatchHeader, Record, records_of
 
 log = logging.getLogger(__name__)
 
-Event = events.Event | mixed_group.Event | share_group.Event
 Effect = events.Effect | PersistChanges | share_group.Effect
 InitializeShareState = Callable[[str, InitializeState, Callable[[StateInitialized], None]], None]
 """Sends a request to the share coordinators: (group id, request, callback for the response)."""
@@ -177,75 +176,44 @@ class GroupCoordinator(GroupWrites):
         partition, shard, error = self.find(group_id)
         if error or shard is None:
             return error
-        group, error = self._group_for(partition, shard, group_id, event)
-        if group is None:
-            return error
+        if group_id in shard.deleting:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # clients retry until the tombstones are written
+        present = shard.groups.get(group_id)
+        choice = choose_group(present, event)
+        if isinstance(choice, ErrorCode):
+            return choice
+        if choice is GroupAction.UPGRADE:
+            assert isinstance(present, Group) and isinstance(event, ConsumerHeartbeat)
+            return self._upgrade(partition, shard, present, event)
+        group = self._create(partition, shard, group_id, choice) if isinstance(choice, GroupAction) else choice
         self._deliver(partition, shard, group, event, self._clock())
         return ErrorCode.NONE
 
     def _deliver(self, partition: int, shard: GroupShard, group: AnyGroup, event: Event, now: Now) -> None:
-        # the group accepts the event, because `_group_for` has checked it
+        # the group accepts the event, because `choose_group` has checked it
         self._run_effects(partition, shard, group, group.handle(event, now))  # type: ignore[arg-type]
         if isinstance(group, MixedGroup) and group.all_members_classic:
             self._downgrade(partition, shard, group)
 
-    def _group_for(self, partition: int, shard: GroupShard, group_id: str, event: Event) -> tuple[AnyGroup | None, int]:
-        """(group for the event, error). Without group and error the event was handled here. An empty group of the other protocol is
-        replaced by a group that keeps its offsets and continues its generations."""
-        group = shard.groups.get(group_id)
-        if group_id in shard.deleting:
-            return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # clients retry until the tombstones are written
-        if isinstance(event, ShareHeartbeat) or isinstance(group, ShareGroup):
-            return self._share_group_for(shard, group_id, group, event)
-        if isinstance(event, ConsumerHeartbeat):
-            if isinstance(group, MixedGroup):
-                return group, ErrorCode.NONE
-            if event.epoch != JOIN_GROUP_MEMBER_EPOCH:
-                return None, ErrorCode.UNKNOWN_MEMBER_ID
-            if group is not None and group.state is not State.EMPTY:
-                return None, self._upgrade(partition, shard, group, event)
-            new = self._consumer(group_id, group.commits if group is not None else GroupOffsets())
-            new.epoch = group.generation if group is not None else 0
-            new_group: AnyGroup = new
-        elif isinstance(event, events.Join | events.Sync | events.Heartbeat | events.Leave):
-            if isinstance(group, Group):
-                return group, ErrorCode.NONE
-            if group is not None and group.members:
-                return group, ErrorCode.NONE
-            if group is not None and not isinstance(event, events.Join):
-                return None, ErrorCode.UNKNOWN_MEMBER_ID
-            new_group = self._classic(group_id, group.commits if group is not None else GroupOffsets())
-            new_group.generation = group.epoch if group is not None else 0
-        elif group is not None:
-            return group, ErrorCode.NONE
-        elif isinstance(event, events.Commit | events.TransactionalCommit) and event.generation >= 0:
-            return None, ErrorCode.GROUP_ID_NOT_FOUND  # a member of a group that does not exist
-        else:
-            new_group = self._classic(group_id, GroupOffsets())
-        if group is not None:
-            self._write(partition, shard, self._group_tombstones(group), lambda error: None)
-            shard.replace(group, new_group)
-        shard.groups[group_id] = new_group
-        return new_group, ErrorCode.NONE
-
-    def _share_group_for(
-        self, shard: GroupShard, group_id: str, group: AnyGroup | None, event: Event
-    ) -> tuple[AnyGroup | None, int]:
-        """Reject a change of the type to or from a share group, as in Kafka."""
-        if isinstance(group, ShareGroup):
-            if isinstance(event, share_group.Event):
-                return group, ErrorCode.NONE
-            if isinstance(event, events.Join):
-                return None, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            if isinstance(event, events.Sync | events.Heartbeat | events.Leave):
-                return None, ErrorCode.UNKNOWN_MEMBER_ID
-            return None, ErrorCode.GROUP_ID_NOT_FOUND
-        if group is not None:
-            return None, ErrorCode.GROUP_ID_NOT_FOUND
-        if isinstance(event, ShareHeartbeat) and event.epoch != JOIN_GROUP_MEMBER_EPOCH:
-            return None, ErrorCode.UNKNOWN_MEMBER_ID
-        shard.groups[group_id] = self._share(group_id)
-        return shard.groups[group_id], ErrorCode.NONE
+    def _create(self, partition: int, shard: GroupShard, group_id: str, action: GroupAction) -> AnyGroup:
+        """A new group. An empty group of the other protocol is replaced by it: the new one keeps its offsets and continues its generations."""
+        replaced = shard.groups.get(group_id)
+        commits = replaced.commits if isinstance(replaced, Group | MixedGroup) else GroupOffsets()
+        created: AnyGroup
+        match action:
+            case GroupAction.CREATE_SHARE:
+                created = self._share(group_id)
+            case GroupAction.CREATE_CONSUMER:
+                created = self._consumer(group_id, commits)
+                created.epoch = replaced.generation if isinstance(replaced, Group) else 0
+            case _:
+                created = self._classic(group_id, commits)
+                created.generation = replaced.epoch if isinstance(replaced, MixedGroup) else 0
+        if replaced is not None:
+            self._write(partition, shard, self._group_tombstones(replaced), lambda error: None)
+            shard.replace(replaced, created)
+        shard.groups[group_id] = created
+        return created
 
     # -- conversion between the protocols ------------------------------------------------------------------------------------
     def _upgrade(self, partition: int, shard: GroupShard, old: Group, event: ConsumerHeartbeat) -> int:

@@ -76,7 +76,7 @@ def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
     """The buttons of the operations that are possible now. `counts`: partitions by state."""
     active, waiting = active_parts(counts), counts.get(PartState.WAITING, 0)
     back = moves.parts_to_roll_back(row.id) if row.state == MoveState.FAILED else active + counts.get(PartState.DONE, 0)
-    affected = {
+    affected: dict[str, int] = {
         MoveVerb.START: row.parts,
         MoveVerb.DELETE_RECORDS: counts.get(PartState.READY, 0),
         MoveVerb.CANCEL: active,

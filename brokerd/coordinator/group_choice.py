@@ -1,0 +1,84 @@
+"""The group that gets an event, by the present group with this ID and the protocol of the event. Pure.
+
+Invariants: a group of one type never becomes one of another while it has members, except by the online migration of KIP-848; a share group never changes its
+type. Does not contain: the creation and the conversion of groups (`groups`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from brokerd.coordinator.classic import events
+from brokerd.coordinator.classic.events import State
+from brokerd.coordinator.classic.group import Group
+from brokerd.coordinator.consumer import mixed_group
+from brokerd.coordinator.consumer.events import JOIN_GROUP_MEMBER_EPOCH, ConsumerHeartbeat
+from brokerd.coordinator.consumer.mixed_group import MixedGroup
+from brokerd.coordinator.group_replay import AnyGroup
+from brokerd.coordinator.share_group import group as share_group
+from brokerd.coordinator.share_group.events import ShareHeartbeat
+from brokerd.coordinator.share_group.group import ShareGroup
+from brokerd.wire.errors import ErrorCode
+
+Event = events.Event | mixed_group.Event | share_group.Event
+
+
+class GroupAction(Enum):
+    """What happens before a group can get the event. An empty group of the other protocol is replaced; the new one keeps its offsets and generations."""
+
+    CREATE_CLASSIC = auto()
+    CREATE_CONSUMER = auto()
+    CREATE_SHARE = auto()
+    UPGRADE = auto()
+    """The classic group has members: it is converted, and the converted group gets the event."""
+
+
+Choice = AnyGroup | GroupAction | ErrorCode
+
+
+def choose_group(group: AnyGroup | None, event: Event) -> Choice:
+    """The group itself, what must happen first, or the error for the client."""
+    if isinstance(group, ShareGroup):
+        return group if isinstance(event, share_group.Event) else _share_group_error(event)
+    if isinstance(event, ShareHeartbeat):
+        if group is not None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return GroupAction.CREATE_SHARE if event.epoch == JOIN_GROUP_MEMBER_EPOCH else ErrorCode.UNKNOWN_MEMBER_ID
+    if isinstance(event, ConsumerHeartbeat):
+        return _for_consumer_heartbeat(group, event)
+    if isinstance(event, events.Join | events.Sync | events.Heartbeat | events.Leave):
+        return _for_classic_member(group, event)
+    if group is not None:
+        return group
+    if isinstance(event, events.Commit | events.TransactionalCommit) and event.generation >= 0:
+        return ErrorCode.GROUP_ID_NOT_FOUND  # a member of a group that does not exist
+    return GroupAction.CREATE_CLASSIC
+
+
+def _share_group_error(event: Event) -> ErrorCode:
+    """As in Kafka."""
+    if isinstance(event, events.Join):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if isinstance(event, events.Sync | events.Heartbeat | events.Leave):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _for_consumer_heartbeat(group: Group | MixedGroup | None, event: ConsumerHeartbeat) -> Choice:
+    if isinstance(group, MixedGroup):
+        return group
+    if event.epoch != JOIN_GROUP_MEMBER_EPOCH:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if group is not None and group.state is not State.EMPTY:
+        return GroupAction.UPGRADE
+    return GroupAction.CREATE_CONSUMER
+
+
+def _for_classic_member(
+    group: Group | MixedGroup | None, event: events.Join | events.Sync | events.Heartbeat | events.Leave
+) -> Choice:
+    if isinstance(group, Group) or (group is not None and group.members):
+        return group
+    if group is not None and not isinstance(event, events.Join):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return GroupAction.CREATE_CLASSIC
