@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
-from brokerd.apis.fetch_conditions import MOVED_TO_TIER, OUT_OF_RANGE, FetchCondition, classify
+from brokerd.apis.fetch_conditions import MOVED_TO_TIER, OUT_OF_RANGE, Classified, FetchCondition, classify
 from brokerd.apis.fetch_response import FetchRead, regions_of
 from brokerd.apis.fetch_sessions import Key, PartitionRequest
 from brokerd.apis.history_reads import HistoryReader
@@ -34,6 +34,31 @@ MISSING_MAX = 8
 """Maximum number of partitions of one response that are read from the disk at the same time."""
 FIRST_WITH_DIVERGENCE = 12
 """First version whose followers know diverging epochs."""
+
+
+def _empty_read(key: Key, partition_request: PartitionRequest, *, committed: bool) -> FetchRead:
+    data = FetchResponse.PartitionData(
+        partition_index=partition_request.requested.partition,
+        error_code=partition_request.error,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=[] if committed else None,
+        preferred_read_replica=-1,
+        records=b"",
+    )
+    return FetchRead(key, partition_request, data)
+
+
+def _set_offsets(read: FetchRead, replica: Replica, follower: ReplicaIncarnation | None) -> None:
+    partition_request, data, leader_epoch = read.partition_request, read.data, replica.core.leader_epoch
+    if partition_request.error or partition_request.epoch != leader_epoch:
+        partition_request.epoch, read.reportable = leader_epoch, True
+    data.high_watermark = replica.core.high_watermark
+    data.last_stable_offset = replica.last_stable()
+    # Followers use the local log start offset of their leader as their own. The remote records are the same for every leader.
+    is_local = follower is not None and replica.remote
+    data.log_start_offset = replica.log.start_offset if is_local else replica.start_offset
 
 
 class FetchReader:
@@ -218,17 +243,7 @@ class FetchReader:
         rack, image = self._rack(body), self._replica_manager.image
         out: list[FetchRead] = []
         for key, partition_request in partition_requests.items():
-            data = FetchResponse.PartitionData(
-                partition_index=partition_request.requested.partition,
-                error_code=partition_request.error,
-                high_watermark=-1,
-                last_stable_offset=-1,
-                log_start_offset=-1,
-                aborted_transactions=[] if committed else None,
-                preferred_read_replica=-1,
-                records=b"",
-            )
-            read = FetchRead(key, partition_request, data)
+            read = _empty_read(key, partition_request, committed=committed)
             out.append(read)
             replica = partition_request.replica
             if replica is None:
@@ -246,17 +261,9 @@ class FetchReader:
             )
             condition = found.condition
             if condition is FetchCondition.ERROR and found not in (OUT_OF_RANGE, MOVED_TO_TIER):
-                data.error_code, read.reportable = found.error, True
+                read.data.error_code, read.reportable = found.error, True
                 continue
-            leader_epoch = replica.core.leader_epoch
-            if partition_request.error or partition_request.epoch != leader_epoch:
-                partition_request.epoch, read.reportable = leader_epoch, True
-            data.high_watermark = replica.core.high_watermark
-            data.last_stable_offset = replica.last_stable()
-            # Followers use the local log start offset of their leader as their own. The remote records are the same for every leader.
-            data.log_start_offset = (
-                replica.log.start_offset if follower is not None and replica.remote else replica.start_offset
-            )
+            _set_offsets(read, replica, follower)
             if condition is FetchCondition.AT_END:
                 continue
             if condition is FetchCondition.HISTORY:
@@ -264,23 +271,9 @@ class FetchReader:
                 nothing_yet = nothing_yet and not read.served
                 continue
             if condition is not FetchCondition.READABLE:
-                read.reportable = True
-            if condition is FetchCondition.ERROR:
-                data.error_code = found.error
-                if found is OUT_OF_RANGE and follower is not None:
-                    data.bootstrap_snapshot = observer_bootstrap.snapshot_at_log_start(replica.log)
-                continue
-            if condition is FetchCondition.BOOTSTRAP:
-                with blocking_reads():  # this may roll a segment
-                    self._add_observer_snapshot(replica, data, follower)
-                nothing_yet = nothing_yet and not data.bootstrap_snapshot
-                continue
-            if found.diverging is not None:
-                epoch, end = found.diverging
-                data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end)
-                continue
-            if condition is FetchCondition.PREFERRED_REPLICA:
-                data.preferred_read_replica, read.more = found.preferred, True
+                self._set_condition(found, read, replica, follower)
+                if condition is FetchCondition.BOOTSTRAP:
+                    nothing_yet = nothing_yet and not read.data.bootstrap_snapshot
                 continue
             read.more = True
             if left <= 0 and not nothing_yet:
@@ -301,6 +294,26 @@ class FetchReader:
             if bucket is not None and count:
                 bucket.spend(count, self._loop.now.mono_ms)
         return out
+
+    def _set_condition(
+        self, found: Classified, read: FetchRead, replica: Replica, follower: ReplicaIncarnation | None
+    ) -> None:
+        """The answer for a position from which this log returns no records."""
+        data, read.reportable = read.data, True
+        match found.condition:
+            case FetchCondition.ERROR:
+                data.error_code = found.error
+                if found is OUT_OF_RANGE and follower is not None:
+                    data.bootstrap_snapshot = observer_bootstrap.snapshot_at_log_start(replica.log)
+            case FetchCondition.BOOTSTRAP:
+                with blocking_reads():  # this may roll a segment
+                    self._add_observer_snapshot(replica, data, follower)
+            case FetchCondition.DIVERGING:
+                assert found.diverging is not None
+                epoch, end = found.diverging
+                data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end)
+            case FetchCondition.PREFERRED_REPLICA:
+                data.preferred_read_replica, read.more = found.preferred, True
 
     def _read_log(
         self,
