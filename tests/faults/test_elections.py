@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -137,26 +137,28 @@ def test_r19_an_unclean_election_happens_only_if_allowed_and_its_loss_is_reporte
     c.start_broker(2)
     wait_for(lambda: leader(c, "unclean") == 2, "the unclean election")
     assert leader(c, "clean") == -1
-    reported = [r for r in c.rows.reports if r.kind == "unclean"]
+    # The controller reports the election after the brokers may know the leader.
+    reported = wait_for(lambda: [r for r in c.rows.reports if r.kind == "unclean"], "the report of the election")
     assert {str(r.subject) for r in reported} == {"partition unclean-0"}
     assert "unclean leader election: broker 2 was elected" in reported[0].text
     log_lines = LogLines(c, "broker-1")
     c.start_broker(1)
     wait_until_recovered(c)
     log_lines.wait(f"{log_phrases.TRUNCATED}unclean-0 end=15 new_end=10")
-    (lost,) = truncations(c, 1)
+    topic_id = c.image.topic_ids["unclean"]
+    (lost,) = wait_for(lambda: truncations(c, 1, topic_id), "the truncation in the response of the broker")
     assert (lost.first_offset, lost.end_offset, lost.high_watermark) == (10, 15, 15)
-    assert lost.topic_id == c.image.topic_ids["unclean"] and lost.leader_epoch == state(c, "unclean").leader_epoch
-    assert abs(lost.at_ms - time.time() * 1000) < 60_000 and not truncations(c, 2)
+    assert lost.leader_epoch == state(c, "unclean").leader_epoch
+    assert abs(lost.at_ms - time.time() * 1000) < 60_000 and not truncations(c, 2, topic_id)
     assert values_of(wait_for_equal_logs(c, "unclean")) == numbers("both", 10)
     assert values_of(wait_for_equal_logs(c, "clean")) == numbers("both", 10) + numbers("one", 5)
 
 
-def truncations(c: LocalCluster, broker_id: int) -> tuple[TruncationSample, ...]:
-    """As the control plane reads them from the broker."""
+def truncations(c: LocalCluster, broker_id: int, topic_id: UUID) -> list[TruncationSample]:
+    """As the control plane reads them from the broker. A broker also reports those of earlier tests, after each restart."""
     found = sample_broker(KafkaConnection("127.0.0.1", c.ports[broker_id]), broker_id, {}, {}, with_sizes=True)
     assert found.truncations is not None
-    return found.truncations
+    return [t for t in found.truncations if t.topic_id == topic_id]
 
 
 @pytest.mark.long
