@@ -296,24 +296,24 @@ class FetchReader:
         return out
 
     def _set_condition(
-        self, found: Classified, read: FetchRead, replica: Replica, follower: ReplicaIncarnation | None
+        self, classified: Classified, read: FetchRead, replica: Replica, follower: ReplicaIncarnation | None
     ) -> None:
-        """The answer for a position from which this log returns no records."""
+        """Set the result for a position from which this log returns no records."""
         data, read.reportable = read.data, True
-        match found.condition:
+        match classified.condition:
             case FetchCondition.ERROR:
-                data.error_code = found.error
-                if found is OUT_OF_RANGE and follower is not None:
+                data.error_code = classified.error
+                if classified is OUT_OF_RANGE and follower is not None:
                     data.bootstrap_snapshot = observer_bootstrap.snapshot_at_log_start(replica.log)
             case FetchCondition.BOOTSTRAP:
                 with blocking_reads():  # this may roll a segment
                     self._add_observer_snapshot(replica, data, follower)
             case FetchCondition.DIVERGING:
-                assert found.diverging is not None
-                epoch, end = found.diverging
+                assert classified.diverging is not None
+                epoch, end = classified.diverging
                 data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end)
             case FetchCondition.PREFERRED_REPLICA:
-                data.preferred_read_replica, read.more = found.preferred, True
+                data.preferred_read_replica, read.more = classified.preferred, True
 
     def _read_log(
         self,

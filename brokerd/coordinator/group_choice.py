@@ -24,7 +24,7 @@ Event = events.Event | mixed_group.Event | share_group.Event
 
 
 class GroupAction(Enum):
-    """What happens before a group can get the event. An empty group of the other protocol is replaced; the new one keeps its offsets and generations."""
+    """The step before a group can get the event. An empty group of the other protocol is replaced; the new one keeps its offsets and generations."""
 
     CREATE_CLASSIC = auto()
     CREATE_CONSUMER = auto()
