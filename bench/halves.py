@@ -19,10 +19,7 @@ from bench.lookup import OtherTree
 from bench.paired import bootstrap_median, ratios
 from bench.peer.systems import Weir
 from bench.rocketmq_halves import Run, weir_run
-
-
-class Earlier(OtherTree):
-    name = "earlier"
+from bench.shares import Earlier
 
 
 class Control(OtherTree):

@@ -28,7 +28,7 @@ from django.utils.cache import patch_vary_headers
 
 HASH_CHARS = 12
 HASHED = re.compile(rf"(?P<stem>.+)\.(?P<hash>[0-9a-f]{{{HASH_CHARS}}})(?P<suffix>\.[a-z0-9]+)")
-REFUSED = ("q=0", "q=0.0", "q=0.00", "q=0.000")
+NOT_ACCEPTED = ("q=0", "q=0.0", "q=0.00", "q=0.000")
 FOREVER = "public, max-age=31536000, immutable"
 BROTLI_LEVEL, GZIP_LEVEL = 11, 9
 """The highest levels: a file is compressed once per process."""
@@ -181,9 +181,9 @@ def _response(request: HttpRequest, file: StaticFile, *, current: bool) -> HttpR
 
 
 def _accepted_encodings(request: HttpRequest) -> set[str]:
-    """The names in Accept-Encoding, without those that the client refuses."""
+    """The names in Accept-Encoding, without those that the client does not accept."""
     parts = (part.replace(" ", "").partition(";") for part in request.headers.get("Accept-Encoding", "").split(","))
-    return {name for name, _, weight in parts if weight not in REFUSED}
+    return {name for name, _, weight in parts if weight not in NOT_ACCEPTED}
 
 
 def brotli_page(content: bytes, random: bytes) -> bytes:

@@ -69,7 +69,6 @@ class TransferLane:
         self._released, self._on_response = released, on_response
         self._transfer = Transfer()
         self._cache = RecordCache(log, take_recent)
-        """Number of due records and of records in entries that are not acknowledged."""
         self.due: deque[int] = deque()
         self.closed = self.failed = False
         self.delivered = 0

@@ -43,8 +43,8 @@ def decode(
     """Decode `count` records from position `p` on, and append the result of `make` for each to `decoded`. Returns (the position after them, the number of their
     headers). Raises InvalidRecords, or TooManyHeaders for more than `headers_max` headers in total; `decoded` then has the records before the invalid one.
 
-    `append_time`: the timestamp of all records, or None if each has its own. The code is optimised for speed: varints of one or two bytes, the most frequent
-    ones, are decoded without a function call.
+    `append_time`: the timestamp of all records, or None if each has its own. The code is optimised for speed: varints of one byte, the most frequent ones,
+    are decoded without a function call, so their lines are repeated.
     """
     data = source
     size = len(source)

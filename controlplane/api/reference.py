@@ -104,18 +104,6 @@ def reference_page(noun: str, language: str = "en") -> ReferencePage | None:
     return next((page for page in api_reference(language) if page.noun == noun), None)
 
 
-def reference_texts() -> set[str]:
-    """The English texts of all pages, as the catalogue has them."""
-    found: set[str] = set()
-
-    def collect(text: str) -> str:
-        found.add(text)
-        return text
-
-    pages_of(openapi_schema(), collect)
-    return found
-
-
 def pages_of(schema: Schema, translate: Translate = str) -> tuple[ReferencePage, ...]:
     schemas = schema.get("components", {}).get("schemas", {})
     named = {name: _reference_type(name, s, translate) for name, s in schemas.items()}

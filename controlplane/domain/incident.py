@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from controlplane.domain.alert import KINDS_IN_ORDER
 from controlplane.domain.alert_types import AlertKind, Severity
@@ -170,6 +171,7 @@ def incidents(alerts: Sequence[OpenAlert]) -> list[Incident]:
     )
 
 
+@cache
 def effects_of(kind: AlertKind) -> frozenset[AlertKind]:
     """The kinds that an alert of this kind explains, directly or through its effects."""
     direct = {effect for rule in RULES if rule.cause is kind for effect in rule.effects}

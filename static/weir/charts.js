@@ -95,7 +95,7 @@
   // The marks of the list below the charts, oldest first: [time in seconds, kind, text].
   const marksOf = (box) => [...(box.closest(".history")?.querySelectorAll(".marks li") ?? [])].reverse().map((li) => [
     Date.parse(li.querySelector("time").dateTime) / 1000,
-    li.querySelector(".mark").classList[1],
+    li.querySelector(".mark").dataset.kind,
     li.querySelector(".sub + span").textContent.trim(),
   ]);
 

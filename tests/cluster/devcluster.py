@@ -103,7 +103,8 @@ class DevCluster:
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
+        _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
+        assert not alive, alive
 
     def pids(self) -> dict[str, int]:
         """{name: pid} of the running processes."""

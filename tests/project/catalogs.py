@@ -148,9 +148,16 @@ def rest_texts() -> set[str]:
     """The texts of the API reference, from the OpenAPI schema."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
     django.setup()
-    from controlplane.api.reference import reference_texts
+    from controlplane.api.reference import openapi_schema, pages_of
 
-    return reference_texts()
+    found: set[str] = set()
+
+    def collect(text: str) -> str:
+        found.add(text)
+        return text
+
+    pages_of(openapi_schema(), collect)
+    return found
 
 
 def path_of(language: str, domain: str, suffix: str) -> Path:

@@ -38,16 +38,30 @@ def leader_replica(index: int, isr: tuple[int, ...], **followers: Follower) -> A
     return SimpleNamespace(topic="t", tp=TopicPartition(UUID(int=1), index), core=core)
 
 
+def respond(api: LogDirsApi, body: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    responses: list[DescribeLogDirsResponse] = []
+    request: Any = SimpleNamespace(body=body, reply=responses.append)
+    api.describe_log_dirs(request)
+    (response,) = responses
+    return response
+
+
+def frame_of(response: DescribeLogDirsResponse) -> bytes:
+    """The frame of the response to the request with the correlation ID 7."""
+    return b"".join(bytes(part) for part in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, response))  # type: ignore[arg-type]
+
+
+def parse_frame(frame: bytes) -> tuple[int, Any]:
+    """(correlation ID, response)."""
+    return decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:])
+
+
 def describe_log_dirs(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
     replica_manager: Any = SimpleNamespace(hosted={}, led_replicas=lambda: replicas, log_dirs=SimpleNamespace(all=[]))
     api = LogDirsApi(
         replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
     )  # type: ignore[arg-type]
-    responses: list[DescribeLogDirsResponse] = []
-    api.describe_log_dirs(
-        SimpleNamespace(body=DescribeLogDirsRequest(topics=[], lagging=requested), reply=responses.append)
-    )  # type: ignore[arg-type]
-    return responses[0]
+    return respond(api, DescribeLogDirsRequest(topics=[], lagging=requested))
 
 
 def test_out_of_sync_replicas_are_returned_with_their_log_start_and_others_are_not() -> None:
@@ -60,8 +74,7 @@ def test_out_of_sync_replicas_are_returned_with_their_log_start_and_others_are_n
     )
     found = [(c.partition_index, c.broker_id, c.log_end, c.log_start) for c in response.lagging]
     assert found == [(1, 2, 40, UNREPORTED), (1, 3, 90, 50), (2, 3, UNREPORTED, UNREPORTED)]
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, response))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, response)
+    assert parse_frame(frame_of(response)) == (7, response)
 
 
 def test_the_health_of_disks_is_returned_on_request_only() -> None:
@@ -75,13 +88,12 @@ def test_the_health_of_disks_is_returned_on_request_only() -> None:
     responses: list[DescribeLogDirsResponse] = []
     for disks in (True, False):
         body = DescribeLogDirsRequest(topics=None, disks=disks)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+        responses.append(respond(api, body))
     assert [[(r.health, r.probe_ms, r.error_code) for r in a.results] for a in responses] == [
         [(DiskHealth.SLOW, 1_500, 0), (DiskHealth.HUNG, UNKNOWN_MS, ErrorCode.KAFKA_STORAGE_ERROR)],
         [(DiskHealth.OK, UNKNOWN_MS, 0), (DiskHealth.OK, UNKNOWN_MS, ErrorCode.KAFKA_STORAGE_ERROR)],
     ]
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
+    assert parse_frame(frame_of(responses[0])) == (7, responses[0])
 
 
 def test_statistics_are_returned_on_request_only() -> None:
@@ -101,9 +113,7 @@ def latency_rows(topics: list[Any] | None) -> DescribeLogDirsResponse:
     times.add(4)
     replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
     api = LogDirsApi(replica_manager, SimpleNamespace(under_way={}), lambda: None, times, ALLOW_ALL, Quotas(), tuple)  # type: ignore[arg-type]
-    responses: list[DescribeLogDirsResponse] = []
-    api.describe_log_dirs(SimpleNamespace(body=DescribeLogDirsRequest(topics=topics), reply=responses.append))  # type: ignore[arg-type]
-    return responses[0]
+    return respond(api, DescribeLogDirsRequest(topics=topics))
 
 
 def test_latencies_are_returned_only_if_the_request_names_no_partition() -> None:
@@ -114,9 +124,8 @@ def test_latencies_are_returned_only_if_the_request_names_no_partition() -> None
 
 def test_latencies_are_a_tagged_field_that_other_clients_skip() -> None:
     response = latency_rows([])
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, response))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, response)
-    silent = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, latency_rows(None)))  # type: ignore[arg-type]
+    frame, silent = frame_of(response), frame_of(latency_rows(None))
+    assert parse_frame(frame) == (7, response)
     assert len(silent) < len(frame), "and an absent field takes no byte"
 
 
@@ -137,11 +146,10 @@ def test_the_use_of_quotas_is_returned_on_request_and_without_idle_buckets() -> 
     responses: list[DescribeLogDirsResponse] = []
     for requested in (True, False):
         body = DescribeLogDirsRequest(topics=[], quota_use=requested)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+        responses.append(respond(api, body))
     assert [(u.entity, u.quota, u.per_second) for u in responses[0].quota_use] == [('{"user":"alice"}', PRODUCE, 2_000)]
     assert responses[1].quota_use == []
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
+    assert parse_frame(frame_of(responses[0])) == (7, responses[0])
 
 
 def test_counters_of_bytes_are_returned_on_request_only() -> None:
@@ -161,12 +169,11 @@ def test_counters_of_bytes_are_returned_on_request_only() -> None:
     responses: list[DescribeLogDirsResponse] = []
     for traffic in (True, False):
         body = DescribeLogDirsRequest(topics=None, traffic=traffic)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+        responses.append(respond(api, body))
     found = [next(p for r in a.results for t in r.topics for p in t.partitions) for a in responses]
     counters = [(p.bytes_in, p.bytes_out, p.replication_bytes_in, p.replication_bytes_out) for p in found]
     assert counters == [(replica.log.size_bytes, 5, 0, 7), (0, 0, 0, 0)]
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
+    assert parse_frame(frame_of(responses[0])) == (7, responses[0])
 
 
 def test_metrics_of_requests_are_returned_on_request_only() -> None:
@@ -179,7 +186,7 @@ def test_metrics_of_requests_are_returned_on_request_only() -> None:
     responses: list[DescribeLogDirsResponse] = []
     for requests in (True, False):
         body = DescribeLogDirsRequest(topics=[], requests=requests)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+        responses.append(respond(api, body))
     (found,) = responses[0].requests
     assert (found.name, found.counts[2], found.sum_seconds, found.greatest_seconds) == ("Produce", 5, 0.25, 0.125)
     assert [(e.code, e.count) for e in found.errors] == [(6, 1)] and responses[1].requests == []
@@ -205,7 +212,7 @@ def test_rejected_requests_are_returned_on_request_only() -> None:
     responses: list[DescribeLogDirsResponse] = []
     for fields in ({"rejections": True}, {}):
         body = DescribeLogDirsRequest(topics=[], **fields)  # type: ignore[arg-type]
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+        responses.append(respond(api, body))
     found = [[(r.host, r.principal, r.client_id, r.reason, r.count, r.ago_ms) for r in a.rejections] for a in responses]
     client = ("10.0.0.1", "User:x", "app")
     total = [("", "", "", reason, 1, 0) for reason in ("authentication_failed", "too_large", "unauthorized")]
@@ -218,8 +225,7 @@ def test_rejected_requests_are_returned_on_request_only() -> None:
         for a in responses
     ]
     assert logins == [[("10.0.0.2", "app", "bob", "PLAIN", "wrong_password", 1, 300)], []]
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
+    assert parse_frame(frame_of(responses[0])) == (7, responses[0])
 
 
 def test_numbers_of_dead_letters_are_returned_on_request_only() -> None:
@@ -241,12 +247,11 @@ def test_numbers_of_dead_letters_are_returned_on_request_only() -> None:
     responses: list[DescribeLogDirsResponse] = []
     for asked in (True, False):
         body = DescribeLogDirsRequest(topics=[], share_letters=asked)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+        responses.append(respond(api, body))
     found = [(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in responses[0].share_letters]
     assert found == [("workers", "tasks", 5, 2, "topic-missing"), ("idle", "tasks", 1, 0, "")]
     assert not responses[1].share_letters
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
+    assert parse_frame(frame_of(responses[0])) == (7, responses[0])
 
 
 def test_truncations_are_returned_on_request_only() -> None:
@@ -259,13 +264,12 @@ def test_truncations_are_returned_on_request_only() -> None:
     responses: list[DescribeLogDirsResponse] = []
     for requested in (True, False):
         body = DescribeLogDirsRequest(topics=None, truncations=requested)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+        responses.append(respond(api, body))
     (found,) = responses[0].truncations
     assert (found.topic_id, found.partition_index, found.first_offset, found.end_offset) == (UUID(int=1), 2, 538, 1_038)
     assert (found.high_watermark, found.leader_epoch, found.at_ms) == (1_000, 7, 1_700_000_000_000)
     assert responses[1].truncations == []
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
+    assert parse_frame(frame_of(responses[0])) == (7, responses[0])
 
 
 def share_partition_replica(
@@ -304,12 +308,11 @@ def test_share_partitions_at_their_limit_are_returned_on_request_only() -> None:
     responses: list[DescribeLogDirsResponse] = []
     for asked in (True, False):
         body = DescribeLogDirsRequest(topics=[], share_full=asked)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+        responses.append(respond(api, body))
     found = [(x.group_id, x.topic, x.partition_index) for x in responses[0].share_full]
     assert found == [("g", "orders", 0), ("other", "orders", 4)]
     assert responses[1].share_full == []
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
+    assert parse_frame(frame_of(responses[0])) == (7, responses[0])
 
 
 def test_records_in_flight_of_a_share_group_are_returned_on_request_only() -> None:
@@ -323,11 +326,10 @@ def test_records_in_flight_of_a_share_group_are_returned_on_request_only() -> No
     responses: list[DescribeLogDirsResponse] = []
     for group in ("g", ""):
         body = DescribeLogDirsRequest(topics=[], share_group=group)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+        responses.append(respond(api, body))
     (found,) = responses[0].share_in_flight
     assert (found.topic, found.partition_index, found.in_flight, found.in_flight_max) == ("orders", 0, 10, 200)
     assert [(x.member_id, x.count) for x in found.acquired] == [("m1", 10)]
     assert found.lock_ms == LOCK_MS - 1_000
     assert not responses[1].share_in_flight
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
+    assert parse_frame(frame_of(responses[0])) == (7, responses[0])

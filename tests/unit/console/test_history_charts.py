@@ -82,7 +82,7 @@ def test_marks_have_links(seeded_cluster: dict[str, Any], viewer: Client) -> Non
     text = viewer.get("/?range=24h").content.decode().partition('class="marks"')[2].partition("</details>")[0]
     assert f'href="/alerts/{alert.pk}/"' in text and 'href="/audit/' in text and 'href="/brokers/2/"' in text
     assert 'href="/brokers/leader-elections/"' in text
-    kinds = set(re.findall(r'<li><i class="mark (\w+)" aria-hidden="true"></i> <time datetime=', text))
+    kinds = set(re.findall(r'<li><i class="mark" data-kind="(\w+)" aria-hidden="true"></i> <time datetime=', text))
     assert kinds == {"change", "alert", "election", "broker"}, "as the charts read them"
 
 
