@@ -6,11 +6,15 @@ Invariant: a request that names a member is answered as that member's epoch allo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeVar
+from uuid import UUID
 
 from brokerd.apis.offset_commits import all_failed, build_topic_responses, no_partition_exists, offsets_of
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now
 from brokerd.coordinator import offset_expiration
 from brokerd.coordinator.classic import events
@@ -29,15 +33,24 @@ NO_GROUP_SINCE = 9
 """First version of OffsetCommit whose clients know GROUP_ID_NOT_FOUND."""
 FIRST_WITH_GROUPS = 8
 """First version of OffsetFetch that names several groups (KIP-709)."""
+FIRST_WITH_TOPIC_IDS = 10
+"""First version of OffsetCommit and OffsetFetch that has topic ids instead of names (KIP-848)."""
+NO_TOPIC_ID = UUID(int=0)
 NOTHING = Offset(-1, -1, "", 0)
 NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 Found = dict[str, list[tuple[int, Offset, int]]]
 """{topic: (partition, offset, error)}"""
 
 
+T = TypeVar("T", m.OffsetCommitRequest.OffsetCommitRequestTopic, m.OffsetFetchRequest.OffsetFetchRequestTopics)
+"""A topic of a request. A request with topic ids has an empty name."""
+
+
 class GroupOffsetsApi:
-    def __init__(self, groups: GroupCoordinator, clock: Callable[[], Now], auth: AuthHelper) -> None:
-        self._groups, self._clock, self._auth = groups, clock, auth
+    def __init__(
+        self, groups: GroupCoordinator, clock: Callable[[], Now], auth: AuthHelper, image: Callable[[], Image]
+    ) -> None:
+        self._groups, self._clock, self._auth, self._image = groups, clock, auth, image
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -49,21 +62,23 @@ class GroupOffsetsApi:
     def commit(self, request: Request) -> None:
         body: m.OffsetCommitRequest = request.body
         response_type = m.OffsetCommitResponse
-        shapes = response_type.OffsetCommitResponseTopic, response_type.OffsetCommitResponsePartition
+        shapes = _commit_topic, response_type.OffsetCommitResponsePartition
         if not self._auth.authorize(request, Operation.READ, Resource.GROUP, body.group_id):
             request.reply(response_type(topics=all_failed(body.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED, *shapes)))
             return
+        named, unknown = self._with_names(request, body.topics)
         authorized, unauthorized = self._auth.partition_by_authorized(
-            request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.name
+            request, Operation.READ, Resource.TOPIC, named, lambda t: t.name
         )
-        denied = all_failed(unauthorized, ErrorCode.TOPIC_AUTHORIZATION_FAILED, *shapes)
-        if denied and not authorized:
-            request.reply(response_type(topics=denied))
+        failed = all_failed(unauthorized, ErrorCode.TOPIC_AUTHORIZATION_FAILED, *shapes)
+        failed += all_failed(unknown, ErrorCode.UNKNOWN_TOPIC_ID, *shapes)
+        if failed and not authorized:
+            request.reply(response_type(topics=failed))
             return
         offsets, rejected = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
         def reply(response: events.Completed) -> None:
-            request.reply(response_type(topics=build_topic_responses(authorized, response, rejected, *shapes) + denied))
+            request.reply(response_type(topics=build_topic_responses(authorized, response, rejected, *shapes) + failed))
 
         if no_partition_exists(offsets, rejected):
             reply(events.Completed(ErrorCode.NONE))
@@ -77,6 +92,19 @@ class GroupOffsetsApi:
         if error:
             reply(events.Completed(error))
 
+    def _with_names(self, request: Request, topics: Iterable[T]) -> tuple[list[T], list[T]]:
+        """(topics with names, topics with an unknown id). A topic that was deleted and created again has another id."""
+        if request.header.api_version < FIRST_WITH_TOPIC_IDS:
+            return list(topics), []
+        image, named, unknown = self._image(), list[T](), list[T]()
+        for topic in topics:
+            state = image.topics.get(topic.topic_id)
+            if state is None or not state.ready:
+                unknown.append(topic)
+            else:
+                named.append(replace(topic, name=state.name))
+        return named, unknown
+
     def fetch(self, request: Request) -> None:
         if request.header.api_version >= FIRST_WITH_GROUPS:
             self._fetch_groups(request)
@@ -89,38 +117,38 @@ class GroupOffsetsApi:
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.DESCRIBE, Resource.GROUP, body.groups, lambda g: g.group_id
         )
-        groups = []
-        for requested in {g.group_id: g for g in authorized}.values():
-            named_topics = None if requested.topics is None else {t.name: t.partition_indexes for t in requested.topics}
-            offsets, error = self._find_offsets(
-                requested.group_id, named_topics, body.require_stable, requested.member_id, requested.member_epoch
-            )
-            offsets = self._hide_unauthorized(request, offsets, named=named_topics is not None)
-            topics = [
-                response_type.OffsetFetchResponseTopics(
-                    name=name,
-                    partitions=[
-                        response_type.OffsetFetchResponsePartitions(
-                            partition_index=i,
-                            committed_offset=o.offset,
-                            committed_leader_epoch=o.leader_epoch,
-                            metadata=o.metadata,
-                            error_code=unstable,
-                        )
-                        for i, o, unstable in partition_offsets
-                    ],
-                )
-                for name, partition_offsets in offsets.items()
-            ]
-            groups.append(
-                response_type.OffsetFetchResponseGroup(
-                    group_id=requested.group_id, error_code=error, topics=[] if error else topics
-                )
-            )
+        once = {g.group_id: g for g in authorized}.values()
+        groups = [self._offsets_of_group(request, requested, stable=body.require_stable) for requested in once]
         groups += [
             response_type.OffsetFetchResponseGroup(group_id=g.group_id, error_code=NO_GROUP) for g in unauthorized
         ]
         request.reply(response_type(groups=groups))
+
+    def _offsets_of_group(
+        self, request: Request, requested: m.OffsetFetchRequest.OffsetFetchRequestGroup, *, stable: bool
+    ) -> m.OffsetFetchResponse.OffsetFetchResponseGroup:
+        """The topics of the response have ids, if the request has ids. Without topics in the request, a topic that was deleted is omitted then."""
+        named, unknown = self._with_names(request, requested.topics or ())
+        named_topics = None if requested.topics is None else {t.name: t.partition_indexes for t in named}
+        offsets, error = self._find_offsets(
+            requested.group_id, named_topics, stable, requested.member_id, requested.member_epoch
+        )
+        group = m.OffsetFetchResponse.OffsetFetchResponseGroup(group_id=requested.group_id, error_code=error)
+        if error:
+            return group
+        offsets = self._hide_unauthorized(request, offsets, named=named_topics is not None)
+        image, by_id = self._image(), request.header.api_version >= FIRST_WITH_TOPIC_IDS
+        for name, partition_offsets in offsets.items():
+            state = image.topic_named(name)
+            if not by_id:
+                group.topics.append(_fetched_topic(name, NO_TOPIC_ID, partition_offsets))
+            elif state is not None and state.ready:
+                group.topics.append(_fetched_topic(name, state.topic_id, partition_offsets))
+        no_id = int(ErrorCode.UNKNOWN_TOPIC_ID)
+        group.topics += [
+            _fetched_topic("", t.topic_id, [(i, NOTHING, no_id) for i in t.partition_indexes]) for t in unknown
+        ]
+        return group
 
     def _fetch_group(self, request: Request) -> None:
         """OffsetFetch before version 8: one group, and errors per partition."""
@@ -230,6 +258,35 @@ class GroupOffsetsApi:
         known = group.commits.partitions_with_offset()
         gone = [k for k in dict.fromkeys(keys) if k in known and k[0] not in busy]
         self._groups.tombstones(body.group_id, group, gone, False, done)
+
+
+def _commit_topic(
+    topic: m.OffsetCommitRequest.OffsetCommitRequestTopic,
+    partitions: list[m.OffsetCommitResponse.OffsetCommitResponsePartition],
+) -> m.OffsetCommitResponse.OffsetCommitResponseTopic:
+    return m.OffsetCommitResponse.OffsetCommitResponseTopic(
+        name=topic.name, topic_id=topic.topic_id, partitions=partitions
+    )
+
+
+def _fetched_topic(
+    name: str, topic_id: UUID, offsets: Iterable[tuple[int, Offset, int]]
+) -> m.OffsetFetchResponse.OffsetFetchResponseTopics:
+    """`offsets`: (partition, committed offset, error)."""
+    return m.OffsetFetchResponse.OffsetFetchResponseTopics(
+        name=name,
+        topic_id=topic_id,
+        partitions=[
+            m.OffsetFetchResponse.OffsetFetchResponsePartitions(
+                partition_index=i,
+                committed_offset=o.offset,
+                committed_leader_epoch=o.leader_epoch,
+                metadata=o.metadata,
+                error_code=error,
+            )
+            for i, o, error in offsets
+        ],
+    )
 
 
 def _unauthorized_fetch_response(body: m.OffsetFetchRequest) -> m.OffsetFetchResponse:

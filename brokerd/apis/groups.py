@@ -28,6 +28,8 @@ COORDINATED_BY = {
     TRANSACTION_KEY: TRANSACTION_STATE_TOPIC,
     SHARE_KEY: SHARE_STATE_TOPIC,
 }
+NOT_FOUND_SINCE = 6
+"""First version of DescribeGroups that has GROUP_ID_NOT_FOUND. Older versions describe such a group as dead (KIP-1043)."""
 FIRST_WITH_SHARE = 6
 """First version of FindCoordinator with share coordinators."""
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
@@ -311,6 +313,11 @@ class GroupsApi:
             shown = m.DescribeGroupsResponse.DescribedGroup(
                 group_id=group_id, error_code=error, group_state="" if error else State.DEAD.value
             )
+            if not error and not isinstance(group, Group) and request.header.api_version >= NOT_FOUND_SINCE:
+                shown.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+                shown.error_message = (
+                    f"group {group_id} {'does not exist' if group is None else 'is not a classic group'}"
+                )
             if isinstance(group, Group):  # as in Kafka this API does not describe consumer groups of KIP-848
                 shown.group_state = group.state.value
                 shown.protocol_type = group.protocol_type or ""

@@ -13,6 +13,7 @@ from brokerd.apis.share_partitions import Shared
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.quotas import Quotas
+from brokerd.cluster.cordons import is_cordoned
 from brokerd.cluster.model import Now
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.net.connection import Connection
@@ -346,7 +347,11 @@ class LogDirsApi:
                 )
 
     def _describe_log_dir(self, directory: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:
-        result = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir=str(directory.path))
+        manager = self._replica_manager
+        result = DescribeLogDirsResponse.DescribeLogDirsResult(
+            log_dir=str(directory.path),
+            is_cordoned=is_cordoned(manager.image.configs_of_broker(manager.broker_id)[1]),
+        )
         if directory.failed is None:
             try:
                 result.total_bytes, result.usable_bytes = self._replica_manager.disk.space(directory.path)

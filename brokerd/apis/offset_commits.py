@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from brokerd.coordinator.classic.events import Completed, Offset, TopicIndex
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.wire.errors import ErrorCode
+
+Response = TypeVar("Response")
 
 
 def offsets_of(
@@ -38,15 +40,15 @@ def build_topic_responses(
     topics: Iterable[Any],
     response: Completed,
     rejected: Mapping[TopicIndex, int],
-    topic_class: type,
+    build_topic: Callable[[Any, list[Any]], Response],
     partition_class: type,
-) -> list[Any]:
-    """Build the response, an instance of `topic_class` per topic and of `partition_class` per partition, with the error of each partition."""
+) -> list[Response]:
+    """Build the response: `build_topic(topic of the request, partitions)` per topic, and an instance of `partition_class` with its error per partition."""
     errors = {**response.partition_errors, **rejected}
     return [
-        topic_class(
-            name=t.name,
-            partitions=[
+        build_topic(
+            t,
+            [
                 partition_class(
                     partition_index=p.partition_index,
                     error_code=errors.get((t.name, p.partition_index), response.error),
@@ -58,6 +60,8 @@ def build_topic_responses(
     ]
 
 
-def all_failed(topics: Iterable[Any], error: ErrorCode, topic_class: type, partition_class: type) -> list[Any]:
+def all_failed(
+    topics: Iterable[Any], error: ErrorCode, build_topic: Callable[[Any, list[Any]], Response], partition_class: type
+) -> list[Response]:
     """The partitions of these topics, all with the same error."""
-    return build_topic_responses(topics, Completed(error), {}, topic_class, partition_class)
+    return build_topic_responses(topics, Completed(error), {}, build_topic, partition_class)

@@ -95,7 +95,7 @@ class ParticipantsApi:
         body: m.TxnOffsetCommitRequest = request.body
         version = request.header.api_version
         response_type = m.TxnOffsetCommitResponse
-        shapes = response_type.TxnOffsetCommitResponseTopic, response_type.TxnOffsetCommitResponsePartition
+        shapes = _topic_response, response_type.TxnOffsetCommitResponsePartition
         rejection = self._commit_denied(request)
         if rejection:
             request.reply(response_type(topics=all_failed(body.topics, rejection, *shapes)))
@@ -268,3 +268,10 @@ def _markers_denied(body: m.WriteTxnMarkersRequest) -> m.WriteTxnMarkersResponse
             for w in body.markers
         ]
     )
+
+
+def _topic_response(
+    topic: m.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic,
+    partitions: list[m.TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition],
+) -> m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic:
+    return m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions)

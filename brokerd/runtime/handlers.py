@@ -163,7 +163,7 @@ def build_handler_registry(parts: BrokerParts) -> dict[int, Handler]:
         parts.auth,
         enabled=CONSUMER in parts.config["group.coordinator.rebalance.protocols"],
     )
-    group_offsets = GroupOffsetsApi(parts.coordinators.groups, now, parts.auth)
+    group_offsets = GroupOffsetsApi(parts.coordinators.groups, now, parts.auth, image)
     security = SecurityApi(image, send_to_controller, parts.authorizer, parts.auth)
     quotas = QuotasApi(parts.dispatch.quotas, send_to_controller, parts.auth)
     reassignments = ReassignmentsApi(image, send_to_controller, parts.auth)

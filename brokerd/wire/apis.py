@@ -112,21 +112,22 @@ APIS: dict[int, Api] = {
         Api(ApiKey.PRODUCE, "Produce", 3, 13, m.ProduceRequest, m.ProduceResponse, advertised_min=0),
         Api(ApiKey.FETCH, "Fetch", 4, 18, m.FetchRequest, m.FetchResponse),
         Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, m.ListOffsetsRequest, m.ListOffsetsResponse, "without tiered storage the latest tiered offset is -1, as in Kafka"),
-        Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse),
-        Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 9, m.OffsetCommitRequest, m.OffsetCommitResponse),
-        Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 9, m.OffsetFetchRequest, m.OffsetFetchResponse),
+        Api(ApiKey.METADATA, "Metadata", 0, 13, m.MetadataRequest, m.MetadataResponse),
+        Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 10, m.OffsetCommitRequest, m.OffsetCommitResponse),
+        Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 10, m.OffsetFetchRequest, m.OffsetFetchResponse),
         Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", 0, 6, m.FindCoordinatorRequest, m.FindCoordinatorResponse),
         Api(ApiKey.JOIN_GROUP, "JoinGroup", 0, 9, m.JoinGroupRequest, m.JoinGroupResponse),
         Api(ApiKey.HEARTBEAT, "Heartbeat", 0, 4, m.HeartbeatRequest, m.HeartbeatResponse),
         Api(ApiKey.LEAVE_GROUP, "LeaveGroup", 0, 5, m.LeaveGroupRequest, m.LeaveGroupResponse),
         Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, m.SyncGroupRequest, m.SyncGroupResponse),
-        Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 5, m.DescribeGroupsRequest, m.DescribeGroupsResponse),
+        Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, m.DescribeGroupsRequest, m.DescribeGroupsResponse),
         Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, m.ListGroupsRequest, m.ListGroupsResponse),
         Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, m.ApiVersionsRequest, m.ApiVersionsResponse),
         Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, m.CreateTopicsRequest, m.CreateTopicsResponse),
         Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, m.DeleteTopicsRequest, m.DeleteTopicsResponse),
         Api(ApiKey.DELETE_RECORDS, "DeleteRecords", 0, 2, m.DeleteRecordsRequest, m.DeleteRecordsResponse),
-        Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, m.InitProducerIdRequest, m.InitProducerIdResponse),
+        Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, m.InitProducerIdRequest, m.InitProducerIdResponse,
+            "no version 6: two-phase commit (KIP-939)"),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, m.OffsetForLeaderEpochRequest,
             m.OffsetForLeaderEpochResponse),
         Api(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 5, m.AddPartitionsToTxnRequest,
@@ -139,7 +140,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, m.AlterConfigsRequest, m.AlterConfigsResponse, _AT_ONCE),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, m.AlterReplicaLogDirsRequest,
             m.AlterReplicaLogDirsResponse),
-        Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 4, m.DescribeLogDirsRequest, m.DescribeLogDirsResponse),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5, m.DescribeLogDirsRequest, m.DescribeLogDirsResponse),
         Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, m.CreatePartitionsRequest, m.CreatePartitionsResponse),
         Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, m.DeleteGroupsRequest, m.DeleteGroupsResponse),
         Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, m.IncrementalAlterConfigsRequest,
@@ -205,12 +206,9 @@ APIS: dict[int, Api] = {
 _INTERNAL = "used between Kafka's brokers and controllers; Weir uses the metadata log, and ISR proposals in ZooKeeper"
 _QUORUM = "no KRaft quorum: the metadata log is in ZooKeeper"
 _NO_TELEMETRY = "Kafka advertises it only with a plugin that receives the metrics (KIP-714); clients that do not see it send no metrics"
+_NO_STREAMS_GROUPS = "Kafka Streams has classic groups by default; streams groups (KIP-1071) are a gap"
 
 ABSENT: dict[int, str] = {
-    4: _INTERNAL,
-    5: _INTERNAL,
-    6: _INTERNAL,
-    7: _INTERNAL,
     52: _INTERNAL,
     53: _INTERNAL,
     54: _INTERNAL,
@@ -229,8 +227,10 @@ ABSENT: dict[int, str] = {
     80: _QUORUM,
     81: _QUORUM,
     82: _INTERNAL,
+    88: _NO_STREAMS_GROUPS,
+    89: _NO_STREAMS_GROUPS,
 }
-"""APIs of Kafka 3.9 that are not supported, with the reason. docs/apis.md is generated from both tables."""
+"""APIs of Kafka 4.3 that are not supported, with the reason. docs/apis.md is generated from both tables."""
 
 
 _VERSION_RANGES = [

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
+from brokerd.cluster.metadata import TopicDeleted
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
 from tests.unit.apis.test_groups import GROUP, TOPIC, Groups, commit, errors
 from tests.unit.authz.scene import Broker
+from tests.unit.coordinator.topics import A, B
 
 
 @pytest.mark.parametrize(
@@ -80,3 +85,66 @@ def test_offsets_are_deleted_with_delete_on_the_group_and_read_on_each_topic() -
     broker.allow("delete group g", "read topic a")
     assert list(errors(broker.send_request(ApiKey.OFFSET_DELETE, 0, body)).items()) == [("a", 0), ("b", TOPIC)]
     assert broker.offsets == {"b": 5}
+
+
+# -- topic ids (version 10) ------------------------------------------------------------------------------------------------
+NO_ID, GONE = UUID(int=0), UUID(int=404)
+
+
+def commit_by_id(*topic_ids: UUID) -> m.OffsetCommitRequest:
+    body = commit(*("" for _ in topic_ids))
+    for topic, topic_id in zip(body.topics, topic_ids, strict=True):
+        topic.topic_id = topic_id
+    return body
+
+
+def fetch_by_id(broker: Broker, topic_ids: list[UUID] | None) -> tuple[int, dict[UUID, tuple[int, int]]]:
+    """(error of the group, {topic id: (error, offset)})."""
+    r = m.OffsetFetchRequest
+    named = (
+        None
+        if topic_ids is None
+        else [r.OffsetFetchRequestTopics(topic_id=t, partition_indexes=[0]) for t in topic_ids]
+    )
+    body = r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=named)])
+    (response,) = broker.send_request(ApiKey.OFFSET_FETCH, 10, body).groups
+    assert {t.name for t in response.topics} <= {""}, "a response with ids has no names"
+    return response.error_code, {
+        t.topic_id: (p.error_code, p.committed_offset) for t in response.topics for p in t.partitions
+    }
+
+
+def test_offsets_are_committed_by_topic_id_and_those_of_unknown_topics_are_rejected() -> None:
+    broker = Groups("read group g", "read topic a")
+    response = broker.send_request(ApiKey.OFFSET_COMMIT, 10, commit_by_id(GONE, B, A))
+    assert {t.topic_id: p.error_code for t in response.topics for p in t.partitions} == {
+        A: 0,
+        B: TOPIC,
+        GONE: ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+    assert broker.offsets == {"a": 5}
+
+
+def test_a_commit_of_unknown_topics_only_creates_no_group() -> None:
+    broker = Groups("read group g", "read topic *")
+    (topic,) = broker.send_request(ApiKey.OFFSET_COMMIT, 10, commit_by_id(GONE)).topics
+    assert [p.error_code for p in topic.partitions] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert broker.coordinator.group is None
+
+
+def test_offsets_are_fetched_by_topic_id() -> None:
+    broker = Groups("describe group g", "describe topic a")
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    assert fetch_by_id(broker, [B, A, GONE]) == (
+        0,
+        {B: (TOPIC, -1), A: (0, 5), GONE: (ErrorCode.UNKNOWN_TOPIC_ID, -1)},
+    )
+    assert fetch_by_id(broker, None) == (0, {A: (0, 5)})
+
+
+def test_a_topic_that_was_deleted_is_in_no_response_with_topic_ids() -> None:
+    broker = Groups("describe group g", "describe topic *")
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    broker.image.apply(TopicDeleted(A, "a", 1))
+    assert fetch_by_id(broker, None) == (0, {B: (0, 5)})
+    assert fetch_by_id(broker, [A]) == (0, {A: (ErrorCode.UNKNOWN_TOPIC_ID, -1)})

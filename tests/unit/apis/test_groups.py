@@ -90,6 +90,16 @@ def test_groups_are_described_listed_and_deleted_with_permission() -> None:
     assert broker.coordinator.group is None
 
 
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_group_that_does_not_exist_is_dead_and_since_version_6_an_error(version: int) -> None:
+    broker = Groups("describe group *")
+    (group,) = broker.send_request(ApiKey.DESCRIBE_GROUPS, version, m.DescribeGroupsRequest(groups=["g"])).groups
+    assert group.group_state == "Dead"
+    assert (group.error_code, group.error_message) == (
+        (ErrorCode.GROUP_ID_NOT_FOUND, "group g does not exist") if version == 6 else (0, None)
+    )
+
+
 @pytest.mark.parametrize(
     ("rules", "names"),
     [

@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from brokerd.apis.log_dirs import UNKNOWN_MS, UNREPORTED, LogDirsApi
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.authz.quotas import Quotas
 from brokerd.cluster.disk_health import DiskHealth
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.quota_entities import PRODUCE
 from brokerd.cluster.rejection_reasons import RejectionReason
@@ -81,7 +84,9 @@ def test_the_health_of_disks_is_returned_on_request_only() -> None:
     slow, failed = LogDir(Path("/a")), LogDir(Path("/b"))
     slow.health, slow.probe_ms, failed.failed, failed.health = DiskHealth.SLOW, 1_500, "it hangs", DiskHealth.HUNG
     disk = SimpleNamespace(space=lambda path: (10, 5))
-    replica_manager: Any = SimpleNamespace(hosted={}, disk=disk, log_dirs=SimpleNamespace(all=[slow, failed]))
+    replica_manager: Any = SimpleNamespace(
+        hosted={}, disk=disk, log_dirs=SimpleNamespace(all=[slow, failed]), broker_id=1, image=Image()
+    )
     api = LogDirsApi(
         replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
     )  # type: ignore[arg-type]
@@ -94,6 +99,22 @@ def test_the_health_of_disks_is_returned_on_request_only() -> None:
         [(DiskHealth.OK, UNKNOWN_MS, 0), (DiskHealth.OK, UNKNOWN_MS, ErrorCode.KAFKA_STORAGE_ERROR)],
     ]
     assert parse_frame(frame_of(responses[0])) == (7, responses[0])
+
+
+@pytest.mark.parametrize(("configs", "cordoned"), [({}, False), ({"cordoned.log.dirs": "*"}, True)])
+def test_the_log_directories_of_a_cordoned_broker_are_cordoned(configs: dict[str, str], cordoned: bool) -> None:
+    image = Image(broker_configs={1: (1, configs)})
+    disk = SimpleNamespace(space=lambda path: (10, 5))
+    replica_manager: Any = SimpleNamespace(
+        hosted={}, disk=disk, log_dirs=SimpleNamespace(all=[LogDir(Path("/a"))]), broker_id=1, image=image
+    )
+    api = LogDirsApi(
+        replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
+    )  # type: ignore[arg-type]
+    response = respond(api, DescribeLogDirsRequest(topics=None))
+    encoded = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 5, 7, response))  # type: ignore[arg-type]
+    _, decoded = decode_response(ApiKey.DESCRIBE_LOG_DIRS, 5, memoryview(encoded)[4:])
+    assert [r.is_cordoned for r in decoded.results] == [cordoned]
 
 
 def test_statistics_are_returned_on_request_only() -> None:

@@ -12,8 +12,14 @@ from brokerd.wire.messages import OffsetCommitRequest as Wanted
 from brokerd.wire.messages import OffsetCommitResponse as Response
 
 GROUPS: Any = SimpleNamespace(partition_count={"t": 2}.__getitem__, metadata_bytes_max=4)
-CLASSES = (Response.OffsetCommitResponseTopic, Response.OffsetCommitResponsePartition)
 UNKNOWN, LARGE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+def build_topic(requested: Any, partitions: list[Any]) -> Response.OffsetCommitResponseTopic:
+    return Response.OffsetCommitResponseTopic(name=requested.name, partitions=partitions)
+
+
+SHAPES = build_topic, Response.OffsetCommitResponsePartition
 
 
 def topic(**parts: str | None) -> list[Any]:
@@ -46,7 +52,7 @@ def test_a_request_without_existing_partitions_has_nothing_to_decide() -> None:
 
 def test_each_partition_has_its_own_error_or_that_of_the_group() -> None:
     requested = topic(p0="", p1="", p2="")
-    (found,) = build_topic_responses(requested, Completed(0, {("t", 1): 3}), {("t", 2): UNKNOWN}, *CLASSES)
+    (found,) = build_topic_responses(requested, Completed(0, {("t", 1): 3}), {("t", 2): UNKNOWN}, *SHAPES)
     assert [(p.partition_index, p.error_code) for p in found.partitions] == [(0, 0), (1, 3), (2, UNKNOWN)]
-    (failed,) = all_failed(requested, ErrorCode.NOT_COORDINATOR, *CLASSES)
+    (failed,) = all_failed(requested, ErrorCode.NOT_COORDINATOR, *SHAPES)
     assert {p.error_code for p in failed.partitions} == {ErrorCode.NOT_COORDINATOR}

@@ -10,6 +10,7 @@ import pytest
 from brokerd.apis.group_offsets import GroupOffsetsApi
 from brokerd.apis.groups import GroupsApi
 from brokerd.authz.auth_helper import ALLOW_ALL
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now
 from brokerd.coordinator.classic import events
 from brokerd.coordinator.classic.events import Offset
@@ -59,7 +60,7 @@ class Scene(Harness):
         part = m.OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
         topics = [m.OffsetDeleteRequest.OffsetDeleteRequestTopic(name=topic, partitions=[part])]
         return self._send_request(
-            GroupOffsetsApi(self.groups, lambda: self.now, ALLOW_ALL).delete_offsets,
+            GroupOffsetsApi(self.groups, lambda: self.now, ALLOW_ALL, Image).delete_offsets,
             m.OffsetDeleteRequest(group_id="g", topics=topics),
             lambda response: response.error_code,
         )

@@ -10,6 +10,7 @@ import pytest
 
 from brokerd.apis.group_offsets import GroupOffsetsApi
 from brokerd.authz.auth_helper import ALLOW_ALL
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now
 from brokerd.coordinator.classic import events as g
 from brokerd.coordinator.consumer import consumer_protocol
@@ -117,7 +118,7 @@ class Harness:
         body = r(group_id="g", topics=[r.OffsetDeleteRequestTopic(name=t, partitions=[part]) for t in topics])
         responses: list[Any] = []
         request: Any = SimpleNamespace(body=body, reply=responses.append)
-        GroupOffsetsApi(self.groups, lambda: self.now, ALLOW_ALL).delete_offsets(request)
+        GroupOffsetsApi(self.groups, lambda: self.now, ALLOW_ALL, Image).delete_offsets(request)
         (response,) = responses
         return int(response.error_code) or {t.name: t.partitions[0].error_code for t in response.topics}
 
