@@ -33,6 +33,9 @@ One larger batch is fetched alone."""
 CHUNK_BYTES_MIN = 16 * 1024
 """Bytes of one partition in a fetch."""
 
+BATCH_ROOM_BYTES = 64 * 1024
+"""Bytes that a fetch of a range with an estimated size has in addition: its first and its last batch may begin before it and end after it."""
+
 UNPACKED_BYTES_MAX, UNPACKED_BATCH_BYTES_MAX, UNPACKED_RECORDS_MAX = 128 * 1024 * 1024, 32 * 1024 * 1024, 2_000_000
 """Decompressed bytes and records of one fetch of a partition. A batch above these is not readable here: a few bytes may unpack to gigabytes."""
 
@@ -167,7 +170,9 @@ class RecordReaderClient:
         """Return None if the broker does not lead the partition."""
         request = m.FetchRequest
         requested = [
-            request.FetchPartition(partition=p, fetch_offset=r.offset, partition_max_bytes=bytes_max)
+            request.FetchPartition(
+                partition=p, fetch_offset=r.offset, partition_max_bytes=_partition_bytes(r, bytes_max)
+            )
             for p, r in ranges.items()
         ]
         body = request(
@@ -225,6 +230,10 @@ class RecordReaderClient:
         return connection.call(api, version, body, min(CALL_SECONDS, left))
 
 
+def _partition_bytes(requested: FetchRange, bytes_max: int) -> int:
+    return bytes_max if requested.size is None else min(bytes_max, requested.size * 5 // 4 + BATCH_ROOM_BYTES)
+
+
 def _is_stuck(chunk: Chunk, requested: FetchRange) -> bool:
     behind = chunk.end is not None and requested.offset < min(chunk.end, requested.upto)
     return chunk.problem is None and behind and chunk.next_offset <= requested.offset
@@ -242,13 +251,14 @@ def _chunk(reported: m.FetchResponse.PartitionData, requested: FetchRange) -> Ch
         return Chunk(requested.offset, problem=problem_of(code))
     data = bytes(reported.records or b"")
     try:
-        records, next_offset = committed_records(data, requested, reported.aborted_transactions or ())
+        records, next_offset, read_size = committed_records(data, requested, reported.aborted_transactions or ())
     except (CorruptBatch, InvalidBatch):
         return Chunk(requested.offset, size=len(data), problem=PartitionProblem.UNREADABLE)
     return Chunk(
         next_offset,
         records,
         len(data),
+        read_size,
         log_start=max(0, reported.log_start_offset),
         end=reported.last_stable_offset if reported.last_stable_offset >= 0 else None,
     )
@@ -256,14 +266,14 @@ def _chunk(reported: m.FetchResponse.PartitionData, requested: FetchRange) -> Ch
 
 def committed_records(
     data: bytes, requested: FetchRange, aborted: Sequence[m.FetchResponse.AbortedTransaction]
-) -> tuple[list[Record], int]:
-    """(records of `requested` in the complete batches of `data`, the offset after the last batch). The batches before one that cannot be read are
-    returned. Raises CorruptBatch and InvalidBatch if that is the first one."""
+) -> tuple[list[Record], int, int]:
+    """(records of `requested` in the complete batches of `data`, the offset after the last batch, bytes of these batches). The batches before one that
+    cannot be read are returned. Raises CorruptBatch and InvalidBatch if that is the first one."""
     room = UnpackBudget(UNPACKED_BYTES_MAX, UNPACKED_RECORDS_MAX, UNPACKED_BATCH_BYTES_MAX)
     pending = sorted(aborted, key=lambda a: a.first_offset, reverse=True)
     aborting: set[int] = set()
     records: list[Record] = []
-    next_offset = requested.offset
+    next_offset, read_size = requested.offset, 0
     for position, header in batches(data):
         if header.base_offset >= requested.upto:
             break
@@ -282,5 +292,5 @@ def committed_records(
             if next_offset == requested.offset:
                 raise
             break
-        next_offset = max(next_offset, header.next_offset)
-    return records, next_offset
+        next_offset, read_size = max(next_offset, header.next_offset), position + header.size
+    return records, next_offset, read_size

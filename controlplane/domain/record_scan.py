@@ -56,20 +56,23 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FetchRange:
-    """The records [offset, upto) of a partition; a fetch returns the first of them."""
+    """The records [offset, upto) of a partition; a fetch returns the first of them. `size`: their estimated bytes, as sent; None = unknown."""
 
     offset: int
     upto: int
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """The result of one fetch of one partition: `records` in offset order, `next_offset` after the last batch (markers of transactions and
-    compacted records are gaps), `size` in bytes as sent. `log_start`: the partition's log start offset, `end`: its last stable offset."""
+    compacted records are gaps), `size` in bytes as sent, `read_size`: without the bytes after the requested range, None = all. `log_start`: the
+    partition's log start offset, `end`: its last stable offset."""
 
     next_offset: int
     records: Sequence[Record] = ()
     size: int = 0
+    read_size: int | None = None
     log_start: int = 0
     end: int | None = None
     problem: PartitionProblem | None = None
@@ -104,7 +107,7 @@ class ScanRange:
 @dataclass(slots=True)
 class _Progress:
     """`ready`: fetched records, the next one last. `fetch_at`: the next offset to fetch. `window`: the range of a backward scan that is fetched, as
-    a whole, before its records are compared; `gathered`: its records. `results`: of the filter expression, by offset, for records that are next."""
+    a whole, before its records are compared; `gathered`: its records. `offset_bytes`: bytes of an offset in the window before. `results`: of the filter expression, by offset, for records that are next."""
 
     partition: int
     start: int
@@ -116,6 +119,7 @@ class _Progress:
     gathered: list[Record] = field(default_factory=list)
     window_records: int = WINDOW_RECORDS_FIRST
     window_bytes: int = 0
+    offset_bytes: int | None = None
     results: dict[int, bool | str] = field(default_factory=dict)
     fruitless: int = 0
     problem: PartitionProblem | None = None
@@ -163,8 +167,12 @@ class Scan:
         fetch_ranges = {}
         for partition in self._empty:
             progress = self._all[partition]
-            upto = progress.end if progress.window is None else progress.window[1]
-            fetch_ranges[partition] = FetchRange(progress.fetch_at, upto)
+            upto, size = progress.end, None
+            if progress.window is not None:
+                upto = progress.window[1]
+                if progress.offset_bytes is not None:
+                    size = progress.offset_bytes * (upto - progress.fetch_at)
+            fetch_ranges[partition] = FetchRange(progress.fetch_at, upto, size)
         return fetch_ranges
 
     def add(self, chunks: Mapping[int, Chunk]) -> None:
@@ -304,7 +312,8 @@ class Scan:
             progress.ready = records[::-1]
         else:
             progress.gathered += records
-            progress.window_bytes += chunk.size
+            # Bytes after the window say nothing about the size of its records: windows of one record and fetches of a mebibyte would follow.
+            progress.window_bytes += chunk.size if chunk.read_size is None else chunk.read_size
             if progress.fetch_at < upto:
                 return
             progress.ready, progress.gathered = progress.gathered, []
@@ -316,6 +325,9 @@ class Scan:
         """About WINDOW_BYTES for the next window, at most four times this one."""
         size = max(1, progress.window_bytes // max(1, len(progress.ready)))
         fitting = max(1, WINDOW_BYTES // size)
+        if progress.window is not None:
+            first, upto = progress.window
+            progress.offset_bytes = -(-progress.window_bytes // (upto - first))
         progress.window_records = min(fitting, 4 * progress.window_records, WINDOW_RECORDS_MAX)
 
     def _end_if_over(self) -> None:

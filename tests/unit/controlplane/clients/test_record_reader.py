@@ -13,7 +13,13 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import CorruptBatch, Record, build
 from controlplane.clients import record_reader
 from controlplane.clients.connection import NoResponse
-from controlplane.clients.record_reader import ABORT_MARKER, RecordReaderClient, committed_records
+from controlplane.clients.record_reader import (
+    ABORT_MARKER,
+    BATCH_ROOM_BYTES,
+    FETCH_BYTES_FIRST,
+    RecordReaderClient,
+    committed_records,
+)
 from controlplane.domain.record_scan import Chunk, FetchRange, PartitionProblem
 
 END = 2**62
@@ -195,17 +201,33 @@ def test_records_of_aborted_transactions_and_markers_are_left_out() -> None:
         + marker(8, COMMIT_MARKER, 7)
     )
     aborted = [m.FetchResponse.AbortedTransaction(7, 0)]
-    records, following = committed_records(data, FetchRange(0, END), aborted)
+    records, following, _ = committed_records(data, FetchRange(0, END), aborted)
     assert [r.offset for r in records] == [2, 3, 4, 7] and following == 9
 
 
 def test_a_damaged_batch_ends_the_chunk_before_it() -> None:
     damaged = bytearray(batch(5, 5, compression=4))
     damaged[70:80] = b"\xff" * 10
-    records, following = committed_records(batch(0, 5) + bytes(damaged), FetchRange(0, END), ())
+    records, following, _ = committed_records(batch(0, 5) + bytes(damaged), FetchRange(0, END), ())
     assert len(records) == 5 and following == 5
     with pytest.raises(CorruptBatch):
         committed_records(bytes(damaged), FetchRange(5, END), ())
+
+
+def test_a_chunk_says_how_many_of_its_bytes_are_before_the_end_of_the_range(brokers: Brokers) -> None:
+    chunk = reader().fetch({0: FetchRange(0, 3)})[0]
+    assert chunk.size == len(batch(0, 5)) + len(batch(5, 5)) and chunk.read_size == len(batch(0, 5))
+
+
+def test_a_fetch_asks_for_the_estimated_bytes_of_its_range(brokers: Brokers) -> None:
+    client = reader()
+    for size, requested in (
+        (None, FETCH_BYTES_FIRST),
+        (1_000, 1_250 + BATCH_ROOM_BYTES),
+        (10**9, 4 * FETCH_BYTES_FIRST),
+    ):
+        client.fetch({0: FetchRange(0, 7, size)})
+        assert brokers.sent[-1][2].topics[0].partitions[0].partition_max_bytes == requested
 
 
 def test_a_renewed_reader_asks_again(brokers: Brokers) -> None:

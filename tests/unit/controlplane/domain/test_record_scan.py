@@ -127,6 +127,27 @@ def test_the_newest_records_are_found_without_a_scan_of_the_whole_log() -> None:
     assert scan.stopped is StopReason.LIMIT and scan.scanned == 20
 
 
+class WholeFetchReader(LogReader):
+    """A broker: a fetch is `fetch_size` bytes, or less if the range has an estimated size; it does not end where the range ends. A record has 100 bytes."""
+
+    fetch_size = 100_000
+
+    def _chunk(self, partition: int, fetch_ranges: FetchRange) -> Chunk:
+        estimated = self.fetch_size if fetch_ranges.size is None else fetch_ranges.size
+        sent = self.logs[partition][fetch_ranges.offset :][: min(self.fetch_size, estimated) // 100]
+        found = [r for r in sent if r.offset < fetch_ranges.upto]
+        return Chunk(found[-1].offset + 1, found, 100 * len(sent), 100 * len(found))
+
+
+def test_windows_of_a_backward_scan_keep_their_size_when_a_fetch_returns_more_than_its_window() -> None:
+    logs = {p: [record(o, 10 * o + p) for o in range(20_000)] for p in range(2)}
+    scan, reader = Scan(ranges(logs, backward=True), WIDE, backward=True), WholeFetchReader(logs)
+    run(scan, reader, lambda: 0.0)
+    assert partitions_and_offsets(scan) == merge_logs(logs, backward=True)
+    assert scan.bytes_fetched < 1.2 * 100 * 40_000, "the bytes of the records, and those after the small first windows"
+    assert reader.fetches < 60, "not a fetch for every few records"
+
+
 def test_the_newest_matches_are_found_across_partitions_of_different_rates() -> None:
     """Partition 0 is a thousand times faster: its last records are all newer than those of partition 1."""
     logs = {0: [record(o, 900_000 + o) for o in range(5_000)], 1: [record(o, 1_000 * o) for o in range(1_000)]}
