@@ -10,6 +10,7 @@ Causes of false alarms, known from Burrow, and the rule against each:
 - A client drains one partition after the other. A member that progresses in another partition is not stalled.
 - A group has offsets of topics that it no longer reads.
 - Clients commit without being members.
+- The offsets of a stopped group are reset. That is not progress: only regular commits without members are.
 - A group that has read everything is started again some time after a record arrives. The time until it counts as stopped begins with this record.
 """
 
@@ -230,8 +231,10 @@ class Track:
         unread = sample.committed < sample.end
         if last is not None and sample.committed != last.committed:
             self.moved_ms = sample.at_ms
-            if sample.committed > last.committed and sample.at_ms - last.at_ms <= GAP_MS:
-                self._keep_wait(sample.at_ms, last.at_ms if self.waiting_ms is None else self.waiting_ms)
+            since_ms = last.at_ms if self.waiting_ms is None else self.waiting_ms
+            left = self.had_members and self.alone_ms is not None and since_ms < self.alone_ms
+            if sample.committed > last.committed and sample.at_ms - last.at_ms <= GAP_MS and not left:
+                self._keep_wait(sample.at_ms, since_ms)
             self.waiting_ms = None
         if not unread:
             self.waiting_ms = None
@@ -383,8 +386,12 @@ class Track:
         return self.trend_status
 
     def _progresses(self, now_ms: int) -> bool:
-        """Return whether the consumer of this partition committed recently. Clients may commit without being members."""
-        return self.moved_ms is not None and now_ms - self.moved_ms < self.stall_limit_ms
+        """Return whether the consumer of this partition committed recently. Clients may commit without being members. One commit after the members left is a
+        reset of the offsets, or the first of such a client: it does not hide for minutes that the group is stopped."""
+        limit = self.stall_limit_ms
+        if self.had_members and self.alone_ms is not None and self.rhythm_ms is None:
+            limit = self.limits.stall_ms
+        return self.moved_ms is not None and now_ms - self.moved_ms < limit
 
     def _is_stalled(self, now_ms: int, unread: int, elsewhere_ms: int | None) -> bool:
         if self.waiting_ms is None or unread < STALL_RECORDS:

@@ -266,6 +266,28 @@ def test_a_stopped_group_stays_stopped_while_its_partition_cannot_be_read() -> N
             assert track.status(s * 1000, block=Block.NO_LEADER) is LagStatus.STOPPED
 
 
+def test_a_reset_of_the_offsets_of_a_stopped_group_is_no_progress() -> None:
+    """Its partitions were "falling behind" for five minutes after the reset, without a rate and without a forecast of retention."""
+    track = Track()
+    for s in range(0, 900, 5):
+        track.note_members(s < 300, s * 1000)
+        track.add(LagSample(s * 1000, 0 if s < 600 else 20_000, 100 * s), 0)
+        if s * 1000 >= 300_000 + GONE_MS:
+            begins = 600_000 <= s * 1000 < 600_000 + GONE_MS  # a client may have begun to commit
+            assert (track.status(s * 1000) is LagStatus.STOPPED) is not begins
+    assert track.rhythm_ms is None and not track.waits, "the ten minutes before the reset are no wait of a consumer"
+
+
+def test_a_client_that_commits_after_the_members_left_is_seen_as_soon_as_its_rhythm_is_known() -> None:
+    found = []
+    track = Track()
+    for s in range(0, 1800, 5):
+        track.note_members(s < 300, s * 1000)
+        track.add(LagSample(s * 1000, s // 100 * 100, s + 10), 0)
+        found.append((s, track.status(s * 1000)))
+    assert [s for s, status in found if status is LagStatus.STOPPED and s > 700] == []
+
+
 def test_a_restart_of_the_only_member_is_no_stop() -> None:
     track = Track()
     for s in range(60):
