@@ -80,6 +80,9 @@ GROUPS = frozenset(
 RETENTION = frozenset({AlertKind.GROUP_RETENTION, AlertKind.GROUP_DATA_LOST})
 MOVES = frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED, AlertKind.MOVE_WILL_NOT_FINISH})
 
+OF_GROUP = "group:"
+"""`of` of the rules in which cause and effect are about the same group."""
+
 RULES: tuple[CauseRule, ...] = (
     CauseRule(AlertKind.BROKER_DOWN, PARTITIONS | GROUPS | RETENTION | MOVES),
     CauseRule(
@@ -90,9 +93,9 @@ RULES: tuple[CauseRule, ...] = (
     CauseRule(AlertKind.DISK_SLOW, frozenset({AlertKind.PARTITIONS_UNDER_REPLICATED, *GROUPS, *MOVES})),
     CauseRule(AlertKind.DISK_LOW, MOVES),
     CauseRule(AlertKind.PARTITIONS_OFFLINE, GROUPS | RETENTION),
-    CauseRule(AlertKind.GROUP_STOPPED, RETENTION, of="group:"),
-    CauseRule(AlertKind.GROUP_STALLED, RETENTION, of="group:"),
-    CauseRule(AlertKind.GROUP_FALLING_BEHIND, RETENTION, of="group:"),
+    CauseRule(AlertKind.GROUP_STOPPED, RETENTION, of=OF_GROUP),
+    CauseRule(AlertKind.GROUP_STALLED, RETENTION, of=OF_GROUP),
+    CauseRule(AlertKind.GROUP_FALLING_BEHIND, RETENTION, of=OF_GROUP),
     CauseRule(AlertKind.MOVE_WILL_NOT_FINISH, frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED}), of="move:"),
     CauseRule(
         AlertKind.ZOOKEEPER_AWAY,
@@ -131,7 +134,10 @@ def explains(rule: CauseRule, cause: OpenAlert, effect: OpenAlert) -> bool:
     return (
         cause.kind is rule.cause
         and effect.kind in rule.effects
-        and cause.since_s <= effect.since_s + (LAG_CAUSE_LATE_S if lag else CAUSE_LATE_S)
+        and (
+            # A kind of lag may follow another: a group that fell behind and then stopped still loses its records because it does not read them.
+            rule.of == OF_GROUP or cause.since_s <= effect.since_s + (LAG_CAUSE_LATE_S if lag else CAUSE_LATE_S)
+        )
         and (
             not effect.own_cause
             if not rule.shared

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,6 +118,15 @@ def test_a_stopped_group_does_not_explain_the_loss_of_another_group_on_the_same_
     own = alert(2, K.GROUP_RETENTION, "group:nightly", "broker:3", since=90)
     other = alert(3, K.GROUP_DATA_LOST, "group:reporting", "broker:3", since=90)
     assert causes([stopped, own, other]) == {2: 1}
+
+
+@pytest.mark.parametrize("kind", [K.GROUP_STOPPED, K.GROUP_STALLED, K.GROUP_FALLING_BEHIND])
+def test_a_group_that_stops_after_it_fell_behind_still_explains_its_own_loss(kind: K) -> None:
+    """Six minutes after the forecast the group stopped: the overview showed two incidents of one group."""
+    retention = alert(1, K.GROUP_RETENTION, "group:billing", "broker:3")
+    later = alert(2, kind, "group:billing", "broker:3", since=360)
+    other = alert(3, kind, "group:reporting", "broker:3", since=360)
+    assert causes([retention, later, other]) == {1: 2}
 
 
 def test_a_slow_disk_is_measured_later_than_the_lag_that_it_causes() -> None:
