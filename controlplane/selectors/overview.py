@@ -14,6 +14,7 @@ from controlplane.domain.alert import brief
 from controlplane.domain.alert_types import AlertMetric, AlertParts, ClientRejection, Severity
 from controlplane.domain.cluster_health import HealthReason, HealthStatus, reason_phrase
 from controlplane.domain.history import HistorySubject
+from controlplane.domain.incident import GROUPS, RETENTION
 from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES
@@ -292,14 +293,16 @@ def _health(
         return _health_by(HealthStatus.AT_RISK, HealthReason.PARTITIONS_OFFLINE, count=offline)
     if under_min_isr := counts["under_min_isr"]:
         return _health_by(HealthStatus.AT_RISK, HealthReason.PARTITIONS_UNDER_MIN_ISR, count=under_min_isr)
-    if alert is not None and alert.severity == Severity.AT_RISK:
+    grave = alert is not None and alert.severity == Severity.AT_RISK
+    lacking, down = counts["under_replicated"], total - alive
+    # A group that loses records is more severe, but a dead broker is the first thing to repair, and the lag may be its effect.
+    if grave and alert is not None and not (down and not away and alert.kind in GROUPS | RETENTION):
         return _health_of(HealthStatus.AT_RISK, alert)
     if away:
         return _health_by(HealthStatus.DEGRADED, HealthReason.ZOOKEEPER_AWAY)
-    lacking = counts["under_replicated"]
-    if alive < total:
-        down = total - alive
-        return _health_by(HealthStatus.DEGRADED, HealthReason.BROKERS_DOWN, count=down, total=total, lacking=lacking)
+    if down:
+        status = HealthStatus.AT_RISK if grave else HealthStatus.DEGRADED
+        return _health_by(status, HealthReason.BROKERS_DOWN, count=down, total=total, lacking=lacking)
     if lacking:
         return _health_by(HealthStatus.DEGRADED, HealthReason.PARTITIONS_UNDER_REPLICATED, count=lacking)
     if age > STALE_AGE_S:

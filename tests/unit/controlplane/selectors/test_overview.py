@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from controlplane.models import Cluster
+from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.models import Alert, Cluster
 from controlplane.selectors.overview import (
     Health,
     HealthShape,
@@ -67,6 +68,26 @@ def test_the_state_is_never_better_than_the_gravest_open_alert(world: World) -> 
     alerts.evaluate()
     world.put("flights", 0, isr=(1, 2), leader=1, leader_broker_epoch=101, last_isr=())
     assert overview().offline == 0 and health().word == "at_risk", "the alert is still open"
+
+
+@pytest.mark.parametrize(
+    ("kind", "down", "reason"),
+    [
+        (AlertKind.GROUP_RETENTION, False, "Group billing will lose data to retention."),
+        (AlertKind.GROUP_RETENTION, True, "1 broker of 3 is down; 1 partition lacks a replica."),
+        (AlertKind.DISK_FAILED, True, "Broker billing has failed log directories."),
+    ],
+)
+def test_a_dead_broker_is_named_before_a_group_that_loses_records(
+    world: World, kind: AlertKind, down: bool, reason: str
+) -> None:
+    """All pages named only the group while a broker was down."""
+    world.topic("flights", (1, 2, 3))
+    if down:
+        world.put("flights", 0, isr=(1, 2))
+        world.down(3)
+    Alert.objects.create(kind=kind, subject="billing", text="x", severity=Severity.AT_RISK, since=timezone.now())
+    assert (health().word, health().reason) == ("at_risk", reason)
 
 
 def test_counts_are_over_all_topics(world: World) -> None:
