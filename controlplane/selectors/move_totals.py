@@ -120,10 +120,14 @@ def _sum(states: Iterable[ByState]) -> MoveTotals:
     )
 
 
+AT_TARGET_COUNT = (*FINISHED_STATES, MoveState.CANCELLING)
+"""States in which only the partitions at their target are the progress. A move that was cancelled at 8 % has ended with its partitions, not at 100 %."""
+
+
 def parts_ended(state: str, totals: MoveTotals) -> int:
-    """The partitions that have ended. For a finished move, those at their target: reverted ones are not its progress. A row of an older version has them
-    only if there are none."""
-    if state not in FINISHED_STATES:
+    """The partitions that have ended. For a finished move and one that is being cancelled, those at their target: reverted and skipped ones are not its
+    progress. A row of an older version has them only if there are none."""
+    if state not in AT_TARGET_COUNT:
         return totals.ended
     if totals.arrived is not None:
         return totals.arrived
@@ -131,7 +135,7 @@ def parts_ended(state: str, totals: MoveTotals) -> int:
 
 
 def percent(state: str, totals: MoveTotals) -> float | None:
-    """The progress of a move. For a finished move the partitions at their target count; None where everything was returned. The value reaches 100
+    """The progress of a move. As in `parts_ended`, the partitions at their target count for a finished or cancelled move; None where everything was returned. The value reaches 100
     only when every part has ended."""
     if state == MoveState.ROLLED_BACK:
         return None
@@ -139,7 +143,7 @@ def percent(state: str, totals: MoveTotals) -> float | None:
         return 100.0
     if not totals.weight:
         return 0.0
-    if state in FINISHED_STATES:
+    if state in AT_TARGET_COUNT:
         return float(round(totals.weight_arrived / totals.weight * 100, 1))
     share = (totals.weight_ended + totals.done_open) / totals.weight * 100
     return float(round(min(99.0, share) if totals.ended < totals.parts else share, 1))

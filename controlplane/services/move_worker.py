@@ -22,13 +22,13 @@ from controlplane.domain import move_types as types
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.move import next_steps
 from controlplane.domain.move_states import Handover, MoveMode
-from controlplane.models import Broker, Move, MovePartition, MoveTransition, ObservedPartition
+from controlplane.models import Broker, Change, Move, MovePartition, MoveTransition, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, ORDER_STATES, WORKING_STATES, MoveState, PartState
 from controlplane.models.phrase_field import note_columns
 from controlplane.selectors.move_totals import kinds_of
 from controlplane.services import throttles
-from controlplane.services.common import Rejected, finish_changes, record
+from controlplane.services.common import Rejected, finish_changes, finish_rows, record
 from controlplane.services.move_totals import store_totals
 from weir_common.phrases import phrase_to_json, sentence, with_phrase
 
@@ -91,6 +91,10 @@ def advance_move(move_id: int) -> str | None:
             transition(move, steps.state, "worker", steps.note or "")
         if steps.state in FINISHED_STATES:
             outcome = Outcome.CONFIRMED if steps.state != MoveState.FAILED else Outcome.UNKNOWN
+            if steps.state in (MoveState.CANCELLED, MoveState.ROLLED_BACK):
+                # The note is about the cancel or the roll-back. The start of the move did what it says.
+                starts = Change.objects.filter(object_id=f"move-{move.pk}", verb=AuditOperation.MOVE_START)
+                finish_rows(starts.filter(outcome=Outcome.PENDING), outcome, "")
             finish_changes(f"move-{move.pk}", None, outcome, steps.note or "")
             record(
                 "worker",

@@ -22,6 +22,7 @@ from controlplane.domain.throttle import Adaptive
 from controlplane.models import Broker, Move, MovePartition, ObservedPartition, Topic
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
+from controlplane.models.phrase_field import note_columns
 from controlplane.selectors import move_windows
 from controlplane.services import adaptive_throttle, throttles, worker_queue
 from controlplane.services.adaptive_throttle import ThrottleBounds
@@ -341,6 +342,7 @@ def _set_state(
     values |= {"waits_for": (), "sums": None}
     if to in (MoveState.CANCELLING, MoveState.ROLLING_BACK):
         values |= {"samples": (), "bytes_per_s": None, "ends_in_s_min": None, "ends_in_s_max": None}
+        values |= note_columns("")  # "roll back to revert them too" is about the state before
     if started:
         values["started_at"] = timezone.now()
     if finished:

@@ -101,6 +101,7 @@ def test_the_totals_use_a_covering_index_without_a_sort(world: World) -> None:
     [
         (MoveState.RUNNING, MoveTotals(parts=3, ended=2, arrived=1), 2),
         (MoveState.ROLLING_BACK, MoveTotals(parts=3, ended=2, arrived=1), 2),
+        (MoveState.CANCELLING, MoveTotals(parts=117, ended=113, arrived=10), 10),
         (MoveState.CANCELLED, MoveTotals(parts=1, ended=1, arrived=0), 0),
         (MoveState.FAILED, MoveTotals(parts=3, ended=3, rejected=1, arrived=2), 2),
         (MoveState.ROLLED_BACK, MoveTotals(parts=3, ended=3, arrived=0), 0),

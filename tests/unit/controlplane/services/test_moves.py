@@ -110,6 +110,35 @@ def test_a_finished_move_is_rolled_back_to_the_recorded_order(world: World) -> N
     assert advance(move) == "rolled_back"
 
 
+def test_the_note_about_a_cancel_is_no_detail_of_the_start_and_ends_with_the_roll_back(world: World) -> None:
+    """The page of a move that rolled back advised to roll it back, and the audit log had this advice as the detail of its start."""
+    world.topic("flights", (1, 2), (1, 2))
+    to_3 = {
+        "kind": "partitions",
+        "partitions": [{"topic": "flights", "partition": i, "replicas": [2, 3]} for i in (0, 1)],
+    }
+    move = moves.plan_move(parse_scope(to_3), actor="alice")
+    moves.start_move(move.pk, actor="alice")
+    advance(move)
+    world.begin_move("flights", 0, (2, 3))
+    advance(move)
+    world.end_move("flights", 0)
+    advance(move)
+    moves.cancel_move(move.pk, actor="alice")
+    world.begin_move("flights", 1, (2, 3))
+    world.begin_move("flights", 1, (1, 2))
+    world.end_move("flights", 1)
+    assert [advance(move), advance(move)] == ["cancelling", "cancelled"]
+    kept = "1 partition had finished and keeps the new assignment; roll back to revert it too."
+    assert Move.objects.get(pk=move.pk).note == kept
+    details = dict(Change.objects.filter(object_kind="move").values_list("verb", "detail"))
+    assert (details["move.start"], details["move.cancel"], details["move.cancelled"]) == ("", kept, kept)
+    assert Change.objects.get(verb="move.start").outcome == "confirmed"
+    moves.roll_back_move(move.pk, actor="alice")
+    rolling_back = Move.objects.get(pk=move.pk)
+    assert (rolling_back.state, rolling_back.note, rolling_back.note_phrase) == ("rolling_back", "", {})
+
+
 @pytest.mark.parametrize("act", [moves.pause_move, moves.resume_move, moves.roll_back_move])
 def test_acts_that_the_state_does_not_allow_are_rejected(world: World, act: object) -> None:
     world.topic("flights", (1, 2))
