@@ -1,7 +1,7 @@
 """Entries of the command palette: pages, operations and objects that match what the operator types. Each entry is a link.
 
 Invariants: an entry matches if each typed word begins a word of its label or one of its synonyms (`console.palette_synonyms`). The number of queries does not
-depend on the size of the cluster.
+depend on the size of the cluster, and has a limit for a long text.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ ENTRIES_MAX = 14
 """Maximum number of entries of one response: as many as fit without scrolling."""
 OBJECTS_MAX = 5
 """Maximum number of entries of one kind of object."""
+NAME_WORDS_MAX = 3
+"""Maximum number of typed words that may be the name of a topic or group of which an operation is typed."""
 WORD = re.compile(r"[^\s:/]+")
 PARTITION = re.compile(r"(.+?)[-/ ](\d{1,9})$")
 
@@ -115,7 +117,7 @@ def entries(query: str, *, may_act: bool, user_id: int) -> list[PaletteEntry]:
     fixed = [*saved, *fixed_entries(query, may_act=may_act)]
     if not words:
         return fixed[:ENTRIES_MAX]
-    found = [*_brokers(words, may_act), *_objects(query.strip(), may_act)]
+    found = [*_brokers(words, may_act), *_objects(query.strip(), may_act), *_operations_on_objects(words, may_act)]
     exact = [e for e in found if e.label.lower() == query.strip().lower()]
     return list(dict.fromkeys([*exact, *fixed, *found]))[:ENTRIES_MAX]
 
@@ -154,7 +156,9 @@ def _fixed_entries(may_act: bool) -> Iterator[PaletteEntry]:
 def _brokers(words: list[str], may_act: bool) -> Iterator[PaletteEntry]:
     found = (
         e
-        for b in brokers.visible_brokers()
+        for b in sorted(
+            brokers.visible_brokers(), key=lambda b: str(b.broker_id) not in words
+        )  # the port may begin with the number
         for e in _broker(b, may_act)
         if matches(f"{e.label} broker {b.broker_id}", words)
     )
@@ -177,6 +181,36 @@ def _broker(b: brokers.BrokerRow, may_act: bool) -> Iterator[PaletteEntry]:
     for kind, label, page, address in found:
         if may_be_seen(current_visibility(), page):
             yield PaletteEntry(kind, label.format(name=name), address)
+
+
+def _edit_configs(topic: str) -> PaletteEntry:
+    synonyms = gettext_noop("alter change retention partitions")
+    return PaletteEntry(
+        _("operation"),
+        _("{name}: edit configs").format(name=topic),
+        reverse("topic-alter", args=[topic]),
+        f"edit configs {synonyms} {_(synonyms)}",
+    )
+
+
+def _reset_offsets(group_id: str) -> PaletteEntry:
+    synonyms = gettext_noop("rewind replay seek skip")
+    return PaletteEntry(
+        _("operation"),
+        _("{name}: reset offsets").format(name=group_id),
+        f"{reverse('offset-reset-new')}?{urlencode({'group': group_id})}",
+        f"reset offsets {synonyms} {_(synonyms)}",
+    )
+
+
+def _operations_on_objects(words: list[str], may_act: bool) -> Iterator[PaletteEntry]:
+    """Operations on the topics and groups that one of the words names, where the others say what to do: "reset billing"."""
+    if not may_act or len(words) < 2:
+        return
+    for word in words[:NAME_WORDS_MAX]:
+        found = [_reset_offsets(g.group_id) for g in groups.group_list(query=word, per_page=OBJECTS_MAX).rows]
+        found += [_edit_configs(t.name) for t in topics.topic_list(query=word, per_page=OBJECTS_MAX).rows]
+        yield from (e for e in found if matches(f"{e.label} {e.synonyms}", words))
 
 
 def _pages_of_topic(name: str) -> Iterator[PaletteEntry]:
@@ -204,11 +238,7 @@ def _objects(query: str, may_act: bool) -> Iterator[PaletteEntry]:
         if topic.name == query:
             yield from _pages_of_topic(topic.name)
             if may_act:
-                yield PaletteEntry(
-                    _("operation"),
-                    _("{name}: alter").format(name=topic.name),
-                    reverse("topic-alter", args=[topic.name]),
-                )
+                yield _edit_configs(topic.name)
     partition = PARTITION.match(query)
     if partition is not None:
         name, index = partition[1], int(partition[2])

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop
 
 SYNONYMS: Mapping[str, str] = {
     "overview": gettext_noop("home dashboard status problems"),
-    "brokers": gettext_noop("nodes disk space full load rack cordon drain decommission"),
+    "brokers": gettext_noop("nodes disk space full load rack cordon drain decommission start down dead kill"),
     "clients": gettext_noop("connections producers consumers readers writers client.id"),
     "zookeeper": gettext_noop("zk ensemble quorum controller"),
     "leader-elections": gettext_noop("preferred leader unclean offline imbalance"),
@@ -27,10 +27,10 @@ SYNONYMS: Mapping[str, str] = {
     "documents": gettext_noop("gitops yaml terraform drift apply diff export"),
     "groups": gettext_noop("lag consumers offsets members behind rebalancing stuck"),
     "share-groups": gettext_noop("queue queues acknowledge redelivery"),
-    "offset-resets": gettext_noop("rewind replay seek earliest latest"),
+    "offset-resets": gettext_noop("offsets rewind replay seek earliest latest undo"),
     "transactions": gettext_noop("exactly-once transactional.id abort producers fenced"),
     "hanging-transactions": gettext_noop("stuck open abort last stable offset LSO blocked"),
-    "moves": gettext_noop("migration throttle copy replicas progress"),
+    "moves": gettext_noop("migration throttle copy replicas progress pause resume cancel"),
     "move-new": gettext_noop("reassign migration replication factor decommission replicas"),
     "rebalance": gettext_noop("skew imbalance even hot cruise control"),
     "proposals": gettext_noop("review four eyes pending"),
@@ -55,7 +55,7 @@ SYNONYMS: Mapping[str, str] = {
     "anomalies": gettext_noop("unusual spike outlier baseline"),
     "healing": gettext_noop("automatic repair heal"),
     "time-travel": gettext_noop("history past before yesterday"),
-    "audit": gettext_noop("changes who history actions undo"),
+    "audit": gettext_noop("changes changed who history actions"),
     "saved-views": gettext_noop("bookmarks filters"),
     "api-reference": gettext_noop("rest openapi curl documentation"),
 }

@@ -9,11 +9,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import translation
+from django.utils import timezone, translation
 
 from brokerd.cluster.configs import DELAY_TOPIC, HALF_TOPIC, RETRY_SOURCE
 from console import palette, palette_synonyms
-from controlplane.models import Topic
+from controlplane.models import Broker, ConsumerGroup, Topic
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +36,13 @@ def cluster() -> World:
     [
         ("flights", "flights"),
         ("flights", "flights: messages"),
-        ("flights", "flights: alter"),
+        ("flights", "flights: edit configs"),
+        ("retention flights", "flights: edit configs"),
+        ("flights configs", "flights: edit configs"),
+        ("reset offsets", "Offset resets"),
+        ("start broker", "Brokers"),
+        ("pause", "Moves, reassignments"),
+        ("who changed", "Audit log"),
         ("orders-0", "orders-0"),
         ("orders 0", "orders-0"),
         ("cre top", "Create topic"),
@@ -97,6 +103,18 @@ def test_an_equal_name_is_first() -> None:
     assert labels("flights-2")[0] == "flights-2" and "flights-1" not in labels("flights-2")
     assert labels("topics")[0] == "Topics"
     assert labels("orders-7") == [], "the partition does not exist"
+
+
+def test_the_broker_with_the_number_is_before_one_whose_port_begins_with_it() -> None:
+    Broker.objects.filter(broker_id=1).update(port=23_092)
+    assert labels("broker 2")[0].startswith("Broker 2 ")
+
+
+def test_an_operation_on_a_group_is_found_by_its_name_and_what_to_do(cluster: World) -> None:
+    ConsumerGroup.objects.create(group_id="billing", observed_at=timezone.now())
+    entries = palette.entries("reset bill", may_act=True, user_id=0)
+    assert [(e.label, e.address) for e in entries] == [("billing: reset offsets", "/offset-resets/new/?group=billing")]
+    assert labels("reset bill", may_act=False) == []
 
 
 def test_a_viewer_is_offered_no_operation() -> None:
