@@ -65,7 +65,7 @@ class RequestStatistics:
 
 def _metrics(name: str, before: ApiSample, now: ApiSample, seconds: float) -> ApiStatistics:
     counts = _growth(before.counts, now.counts)
-    p50, p99 = percentile(counts, 0.5), percentile(counts, 0.99)
+    p50, p99 = (_milliseconds(percentile(counts, share), now.greatest_s) for share in (0.5, 0.99))
     errors = {
         code: round(grown / seconds, 3)
         for code, count in now.errors.items()
@@ -74,11 +74,18 @@ def _metrics(name: str, before: ApiSample, now: ApiSample, seconds: float) -> Ap
     return ApiStatistics(
         name,
         round(sum(counts) / seconds, 3),
-        None if p50 is None else round(p50 * 1000, 3),
-        None if p99 is None else round(p99 * 1000, 3),
+        p50,
+        p99,
         round(now.greatest_s * 1000, 3),
         errors,
     )
+
+
+def _milliseconds(bound_s: float | None, greatest_s: float) -> float | None:
+    """A percentile is the upper bound of a bucket. No request of the window was longer than the greatest one, which is of a longer time; 0 = not measured."""
+    if bound_s is None:
+        return None
+    return round(1000 * (min(bound_s, greatest_s) if greatest_s > 0 else bound_s), 3)
 
 
 def _growth(before: Iterable[int], now: tuple[int, ...]) -> list[int]:

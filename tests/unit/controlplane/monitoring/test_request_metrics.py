@@ -30,6 +30,17 @@ def test_metrics_are_of_the_requests_between_two_samples() -> None:
     assert metrics.by_broker[1]["Produce"].errors_per_s == 3.0
 
 
+def test_a_percentile_is_not_above_the_greatest_value() -> None:
+    """The page of a broker showed a p99 of 1,000 ms with a maximum of 615 ms: the bound of the bucket."""
+    metrics = RequestStatistics()
+    take(metrics, 0, Produce=api())
+    last = len(BOUNDS_S) - 1
+    greatest_s = (BOUNDS_S[last - 1] + BOUNDS_S[last]) / 2
+    take(metrics, 10_000, Produce=api(greatest_s, None, b0=50, **{f"b{last}": 50}))
+    found = metrics.by_broker[1]["Produce"]
+    assert (found.p50_ms, found.p99_ms, found.greatest_ms) == (BOUNDS_S[0] * 1000, greatest_s * 1000, greatest_s * 1000)
+
+
 def test_without_requests_there_is_no_latency() -> None:
     metrics = RequestStatistics()
     for at_ms in (0, 10_000):
