@@ -71,7 +71,7 @@ def broker_events(before: Mapping[int, BrokerLife], now: Mapping[int, BrokerLife
 
 
 def _down_text(broker_id: int) -> str:
-    return sentence("Broker {broker} left.", broker=broker_id)
+    return sentence("Broker {broker} went down: it was stopped, crashed or lost ZooKeeper.", broker=broker_id)
 
 
 def _registration_text(broker_id: int, before: BrokerLife | None) -> str:

@@ -57,12 +57,12 @@ def test_the_timeline_and_the_events_before_an_alert_are_translated(world: World
     world.down(1)
     alerts.evaluate()
     found = Alert.objects.get(kind="broker_down")
-    assert "Broker 1 已离开。" in page(operator, f"/alerts/{found.pk}/")
+    assert "Broker 1 宕机：" in page(operator, f"/alerts/{found.pk}/")
     row = AlertEntry.objects.get(alert=found, kind="opened")
     assert row.text.startswith("Broker 1 is down") and row.phrase["values"]["id"] == "1"
     timeline = page(operator, f"/alerts/{found.pk}/").partition("时间线")[2]
     assert "Broker 1 已宕机" in timeline and "Broker 1 is down" not in timeline
-    assert ClusterEvent.objects.get(kind="broker_down").text == "Broker 1 left."
+    assert ClusterEvent.objects.get(kind="broker_down").text.startswith("Broker 1 went down: ")
 
 
 def test_a_row_of_an_earlier_version_has_its_english_text(world: World, operator: Client) -> None:

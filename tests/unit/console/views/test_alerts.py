@@ -43,7 +43,7 @@ def test_the_page_has_the_cause_what_it_explains_and_what_changed(outage: Alert,
     assert page.index("1 partition (orders-0) has no leader") < page.index(
         "Changes around the start (15 min before to 1 min after)"
     )
-    assert "Broker 1 left." in page and "Drain broker 1" in page and "/runbooks/broker_down/" in page
+    assert "Broker 1 went down" in page and "Drain broker 1" in page and "/runbooks/broker_down/" in page
     assert '<a href="/topics/orders/">orders</a>' in page, "the topic was created before"
     effect = Alert.objects.get(kind="partitions_offline")
     assert f'<b>Cause:</b> <a href="/alerts/{outage.pk}/">Broker 1 is down' in text(

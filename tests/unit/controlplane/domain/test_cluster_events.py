@@ -16,7 +16,9 @@ UP, DOWN, UP_AGAIN = BrokerLife(True, "a"), BrokerLife(False, "a"), BrokerLife(T
 
 
 def test_a_broker_that_ends_starts_or_restarts_is_an_event() -> None:
-    assert [e.text for e in broker_events({1: UP, 2: UP}, {1: UP, 2: DOWN})] == ["Broker 2 left."]
+    assert [e.text for e in broker_events({1: UP, 2: UP}, {1: UP, 2: DOWN})] == [
+        "Broker 2 went down: it was stopped, crashed or lost ZooKeeper."
+    ]
     assert [e.text for e in broker_events({1: DOWN}, {1: UP_AGAIN})] == ["Broker 1 registered again."]
     assert [e.text for e in broker_events({1: UP}, {1: UP_AGAIN, 2: UP})] == [
         "Broker 1 restarted.",
