@@ -23,13 +23,9 @@ from brokerd.delivery.front_log import FrontTarget, IndexedSegment
 from brokerd.delivery.front_partition import FrontPartition, FrontState
 from brokerd.delivery.journal import decode
 from brokerd.delivery.stored_delays import PendingSegment, StoredDelays, TakenBucket
-from brokerd.delivery.transfer_lane import DUE_RECORDS
 from brokerd.storage.delay_index import IndexContents
 from brokerd.wire.records import Record
 from brokerd.wire.steps import Steps
-
-INDEX_INTERVAL_MS = 1_000
-"""Time between two searches for indexes of newly closed segments."""
 
 
 class DelayedFront(FrontPartition):
@@ -250,7 +246,7 @@ class DelayedFront(FrontPartition):
             if segment.base_offset not in self._examined and segment.end_offset <= self._next_offset:
                 self._open(segment, lambda contents: self._replace(contents, now))
                 return
-        self._index_at_ms = now.mono_ms + INDEX_INTERVAL_MS
+        self._index_at_ms = now.mono_ms + self._limits.index_interval_ms
 
     def _replace(self, contents: IndexContents, now: Now) -> None:
         self._run_schedule(self._schedule.handle(delay_schedule.LaterRequested(), now.wall_ms), now)
@@ -264,7 +260,7 @@ class DelayedFront(FrontPartition):
             if not lane.due:
                 # Two ticks: the first one may load a bucket.
                 for _ in range(2):
-                    tick = delay_schedule.DelayTick(DUE_RECORDS)
+                    tick = delay_schedule.DelayTick(self._limits.batch_records)
                     due = self._schedule.handle(tick, min(now.wall_ms, self._horizon_ms))
                     self._run_schedule(due, now)
             if not lane.select(now):

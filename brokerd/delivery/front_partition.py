@@ -18,6 +18,7 @@ from typing import ClassVar
 from brokerd.cluster.model import Now
 from brokerd.delivery.front_log import FrontLog, FrontTarget, journal_entries
 from brokerd.delivery.journal import JournalEntry, JournalReplay, ProducerIdentity
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
 from brokerd.delivery.offset_set import OffsetSet
 from brokerd.delivery.transfer import OPEN_MAX
 from brokerd.delivery.transfer_lane import TransferLane
@@ -27,10 +28,6 @@ from brokerd.wire.records import BatchHeader, Record
 
 READ_BYTES = 1024 * 1024
 """Maximum number of bytes of the log that are read per tick."""
-OFFSETS_PER_CHUNK = 256
-"""Number of offsets per chunk. Pending records are counted per chunk, and the log start offset is raised by whole chunks."""
-LOG_START_MS = 5_000
-"""Minimum time between two raises of the log start offset, because each raise is flushed."""
 
 
 class FrontState(Enum):
@@ -45,8 +42,10 @@ class FrontPartition:
     TARGETS: ClassVar[tuple[FrontTarget, ...]] = (FrontTarget.TOPIC,)
     """The targets that have a journal."""
 
-    def __init__(self, log: FrontLog, draw_producer_id: Callable[[], int]) -> None:
-        self._log, self._draw_producer_id = log, draw_producer_id
+    def __init__(
+        self, log: FrontLog, draw_producer_id: Callable[[], int], limits: DeliveryLimits = DEFAULT_LIMITS
+    ) -> None:
+        self._log, self._draw_producer_id, self._limits = log, draw_producer_id, limits
         self.closed = False
         self.discarded = 0
         """Number of records without valid headers that were read since this broker became the leader."""
@@ -74,7 +73,7 @@ class FrontPartition:
         self._reset()
 
     def _lane(self, target: FrontTarget) -> TransferLane:
-        return TransferLane(self._log, target, self._build_delivered, self._release, self.tick)
+        return TransferLane(self._log, target, self._build_delivered, self._release, self.tick, limits=self._limits)
 
     def _close_lanes(self) -> None:
         for target, lane in self._lanes.items():
@@ -266,18 +265,20 @@ class FrontPartition:
 
     # -- log start ---------------------------------------------------------------------------------------------------------
     def _count(self, offsets: Sequence[int], change: int) -> None:
+        per_chunk = self._limits.offsets_per_chunk
         for offset in offsets:
-            chunk = offset // OFFSETS_PER_CHUNK
+            chunk = offset // per_chunk
             self._chunks[chunk] += change
             if self._chunks[chunk] <= 0:
                 del self._chunks[chunk]
 
     def _count_bits(self, first: int, bits: int) -> None:
         """Add waiting records: bit 0 stands for the offset `first`."""
-        number, shift = divmod(first, OFFSETS_PER_CHUNK)
+        per_chunk = self._limits.offsets_per_chunk
+        number, shift = divmod(first, per_chunk)
         bits <<= shift
         data = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
-        size = OFFSETS_PER_CHUNK // 8
+        size = per_chunk // 8
         for i, at in enumerate(range(0, len(data), size)):
             if waiting := int.from_bytes(data[at : at + size], "little").bit_count():
                 self._chunks[number + i] += waiting
@@ -289,9 +290,9 @@ class FrontPartition:
     def _raise_log_start(self, now: Now) -> None:
         if now.mono_ms < self._log_start_at_ms:
             return
-        self._log_start_at_ms = now.mono_ms + LOG_START_MS
+        self._log_start_at_ms = now.mono_ms + self._limits.log_start_ms
         first = min(self._chunks, default=None)
-        upto = self._next_offset if first is None else min(self._next_offset, first * OFFSETS_PER_CHUNK)
+        upto = self._next_offset if first is None else min(self._next_offset, first * self._limits.offsets_per_chunk)
         upto = min(upto, self._log.high_watermark, self._deletable_below(now))
         if upto > self._log.start_offset:
             self._log.delete_below(upto)

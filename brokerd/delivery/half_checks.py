@@ -12,9 +12,10 @@ from brokerd.cluster.model import Now
 from brokerd.delivery import half_records
 from brokerd.delivery.front_log import FrontLog, FrontTarget
 from brokerd.delivery.half_messages import CheckProducers
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
 from brokerd.delivery.record_cache import RecordCache
 from brokerd.delivery.transfer import RETRY_MS
-from brokerd.delivery.transfer_lane import DUE_RECORDS, next_batch
+from brokerd.delivery.transfer_lane import next_batch
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 
@@ -23,9 +24,15 @@ WAITING_MAX = 1_000
 
 
 class HalfChecks:
-    def __init__(self, log: FrontLog, is_undecided: Callable[[int], bool], on_response: Callable[[Now], None]) -> None:
+    def __init__(
+        self,
+        log: FrontLog,
+        is_undecided: Callable[[int], bool],
+        on_response: Callable[[Now], None],
+        limits: DeliveryLimits = DEFAULT_LIMITS,
+    ) -> None:
         """`is_undecided`: whether the message at an offset is undecided."""
-        self._log, self._is_undecided, self._on_response = log, is_undecided, on_response
+        self._log, self._is_undecided, self._on_response, self._limits = log, is_undecided, on_response, limits
         self._waiting: dict[int, int] = {}
         """{offset: number of the check}"""
         self._cache = RecordCache(log)
@@ -47,7 +54,7 @@ class HalfChecks:
             return
         start = self._log.start_offset
         self._waiting = {o: n for o, n in self._waiting.items() if o >= start and self._is_undecided(o)}
-        first = sorted(self._waiting)[:DUE_RECORDS]
+        first = sorted(self._waiting)[: self._limits.batch_records]
         if not first or not self._cache.load(first):
             return
         chosen, _ = next_batch(first, self._cache, self._log.batch_bytes_max)

@@ -2,7 +2,7 @@
 messages.
 
 Invariants: a record is admitted only when every record of the partition is known. Each decided message is in at most one journal. Records stay for
-DECIDED_KEEP_MS, so that a new leader knows the latest decisions too. Does not contain: the decisions (`half_messages`), the reading of the log
+`decided_keep_ms`, so that a new leader knows the latest decisions too. Does not contain: the decisions (`half_messages`), the reading of the log
 (`front_partition`).
 """
 
@@ -21,12 +21,11 @@ from brokerd.delivery.half_checks import HalfChecks
 from brokerd.delivery.half_messages import ALREADY, HalfEffect, HalfMessages, HalfRejection, Undecided
 from brokerd.delivery.half_records import ERRORS_MAX, REJECTIONS, HalfProblem, HalfRecord, half_record
 from brokerd.delivery.journal import JournalEntry, TransferEntry
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
 from brokerd.delivery.recent_records import RecentRecords
-from brokerd.delivery.transfer_lane import DUE_RECORDS, TransferLane
+from brokerd.delivery.transfer_lane import TransferLane
 from brokerd.wire.records import BatchHeader, Record
 
-DECIDED_KEEP_MS = 600_000
-"""Time for which decided records stay in the log. It is longer than the time from a message to its expiry."""
 MARK_MS = 1_000
 """Resolution of the append times that limit the log start offset."""
 
@@ -44,15 +43,25 @@ class HalfFront(FrontPartition):
     _checks: HalfChecks | None = None
 
     def __init__(
-        self, log: FrontLog, draw_producer_id: Callable[[], int], recent_records: RecentRecords | None = None
+        self,
+        log: FrontLog,
+        draw_producer_id: Callable[[], int],
+        recent_records: RecentRecords | None = None,
+        limits: DeliveryLimits = DEFAULT_LIMITS,
     ) -> None:
         self._recent = recent_records or RecentRecords()
         self._reader = 0
-        super().__init__(log, draw_producer_id)
+        super().__init__(log, draw_producer_id, limits)
 
     def _lane(self, target: FrontTarget) -> TransferLane:
         return TransferLane(
-            self._log, target, self._build_delivered, self._release, self._on_response, self._take_recent
+            self._log,
+            target,
+            self._build_delivered,
+            self._release,
+            self._on_response,
+            self._take_recent,
+            limits=self._limits,
         )
 
     def _take_recent(self, offset: int) -> Record | None:
@@ -65,17 +74,17 @@ class HalfFront(FrontPartition):
 
     def _reset(self) -> None:
         self._reader = self._recent.new_reader()
-        self._messages = HalfMessages()
+        self._messages = HalfMessages(self._limits)
         self._offsets_undecided: set[int] = set()
         self._unread_decisions: deque[int] = deque()
         """Offsets of appended decisions, ascending, from the first one on that was not read from the log."""
         self._marks: deque[tuple[int, int]] = deque()
         """(append time, offset of a record that was appended then), ascending, at most one per MARK_MS."""
         self._kept_from = 0
-        """Records from this offset on are younger than DECIDED_KEEP_MS."""
+        """Records from this offset on are younger than `decided_keep_ms`."""
         if self._checks is not None:
             self._checks.closed = True
-        self._checks = HalfChecks(self._log, self._offsets_undecided.__contains__, self.tick)
+        self._checks = HalfChecks(self._log, self._offsets_undecided.__contains__, self.tick, self._limits)
 
     def close(self) -> None:
         super().close()
@@ -212,7 +221,7 @@ class HalfFront(FrontPartition):
         assert self._checks is not None
         topic, expired = self._lanes[FrontTarget.TOPIC], self._lanes[FrontTarget.EXPIRED]
         # The journal entry of an expiry is written in this iteration or not at all, so that a decision of a producer can still win.
-        room = DUE_RECORDS if expired.capacity and not expired.due else 0
+        room = self._limits.batch_records if expired.capacity and not expired.due else 0
         tick = half_messages.HalfMessagesTick(self._checks.room, room)
         self._run_effects(self._messages.handle(tick, min(now.wall_ms, self._horizon_ms)))
         while topic.select(now):
@@ -230,7 +239,7 @@ class HalfFront(FrontPartition):
             self._marks.append((record.timestamp, record.offset))
 
     def _deletable_below(self, now: Now) -> int:
-        while self._marks and self._marks[0][0] <= now.wall_ms - DECIDED_KEEP_MS:
+        while self._marks and self._marks[0][0] <= now.wall_ms - self._limits.decided_keep_ms:
             self._kept_from = self._marks.popleft()[1]
         return self._kept_from if self._marks else self._next_offset
 

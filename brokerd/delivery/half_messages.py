@@ -19,13 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-FIRST_CHECK_MS = 6_000
-CHECK_INTERVAL_MS = 30_000
-CHECKS_MAX = 15
-DECIDED_MAX = 100_000
-"""Maximum number of decided ids that are remembered, so that a second decision gets the first one as its response. An older id counts as unknown."""
-UNDECIDED_MAX = 250_000
-"""Maximum number of undecided messages of one partition. Each needs about 300 bytes and its id in memory."""
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
+
 NOT_TRANSACTIONAL = -1
 TICK_MESSAGES_MAX = 1_000
 """Maximum number of due messages that one tick handles."""
@@ -141,7 +136,7 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class CheckProducers:
-    """Ask the producers for the decision. `number`: 1 to CHECKS_MAX."""
+    """Ask the producers for the decision. `number`: 1 to `checks_max`."""
 
     half_id: bytes
     offset: int
@@ -158,14 +153,9 @@ class Expire:
 HalfEffect = Deliver | Discard | CheckProducers | Expire
 
 
-def check_at_ms(appended_at_ms: int, number: int) -> int:
-    """The time of check `number`. CHECKS_MAX + 1 stands for the expiry."""
-    return appended_at_ms + FIRST_CHECK_MS + (number - 1) * CHECK_INTERVAL_MS
-
-
 @dataclass(slots=True)
 class Undecided:
-    """`next_check`: CHECKS_MAX + 1 after the last check. `expiring`: its expiry waits for its journal entry."""
+    """`next_check`: `checks_max` + 1 after the last check. `expiring`: its expiry waits for its journal entry."""
 
     half_id: bytes
     offset: int
@@ -178,14 +168,15 @@ class Undecided:
         """Number of checks that are due by now, of this leader and of earlier leaders."""
         return self.next_check - 1
 
-    def skip_overdue(self, now_ms: int) -> None:
+    def skip_overdue(self, now_ms: int, limits: DeliveryLimits) -> None:
         """Skip all due checks except the last one, so that only the last due check is sent."""
-        while self.next_check < CHECKS_MAX and check_at_ms(self.at_ms, self.next_check + 1) <= now_ms:
+        while self.next_check < limits.checks_max and limits.check_at_ms(self.at_ms, self.next_check + 1) <= now_ms:
             self.next_check += 1
 
 
 class HalfMessages:
-    def __init__(self) -> None:
+    def __init__(self, limits: DeliveryLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
         self._undecided: dict[bytes, Undecided] = {}
         self._ids: dict[int, bytes] = {}
         """{offset: id} of the undecided messages."""
@@ -209,7 +200,7 @@ class HalfMessages:
                 return HalfRejection.NOT_STABLE
             if message is not None or half_id in self._decided:
                 return HalfRejection.ID_IN_USE
-            return HalfRejection.TOO_MANY if self._count() >= UNDECIDED_MAX else None
+            return HalfRejection.TOO_MANY if self._count() >= self._limits.undecided_max else None
         if half_id in self._pending_decisions or (message is not None and message.expiring):
             return HalfRejection.NOT_STABLE
         if message is not None:
@@ -270,10 +261,11 @@ class HalfMessages:
             return
         message = Undecided(event.half_id, event.offset, event.at_ms, expiring=event.expiring)
         # An earlier leader has sent the checks that were due. The last due check is sent again, so that each message gets at least one.
-        message.skip_overdue(now_ms)
+        message.skip_overdue(now_ms, self._limits)
         self._undecided[event.half_id] = message
         self._ids[event.offset] = event.half_id
-        heapq.heappush(self._timers, (check_at_ms(event.at_ms, message.next_check), event.offset, event.half_id))
+        at_ms = self._limits.check_at_ms(event.at_ms, message.next_check)
+        heapq.heappush(self._timers, (at_ms, event.offset, event.half_id))
 
     def _decide(self, event: DecisionAppended) -> list[HalfEffect]:
         message = self._undecided.get(event.half_id)
@@ -292,31 +284,32 @@ class HalfMessages:
 
     def _remember(self, half_id: bytes, decision: HalfDecision) -> None:
         self._decided[half_id] = decision
-        if len(self._decided) > DECIDED_MAX:
+        if len(self._decided) > self._limits.decided_max:
             self._decided.popitem(last=False)
 
     def _tick(self, event: HalfMessagesTick, now_ms: int) -> list[HalfEffect]:
         effects: list[HalfEffect] = []
-        checks, expiries = event.checks, event.expiries
+        checks, expiries, limits = event.checks, event.expiries, self._limits
         for _ in range(TICK_MESSAGES_MAX):
             at = self.wake_at_ms
             if at is None or at > now_ms:
                 break
             message = self._undecided[self._timers[0][2]]
             next_ms = now_ms + POSTPONE_MS
-            if message.next_check > CHECKS_MAX:
+            if message.next_check > limits.checks_max:
                 if expiries and message.half_id not in self._pending_decisions:
                     expiries -= 1
                     message.expiring = True
                     effects.append(Expire(message.offset))
             elif checks:
                 checks -= 1
-                message.skip_overdue(now_ms)
+                message.skip_overdue(now_ms, limits)
                 effects.append(CheckProducers(message.half_id, message.offset, message.next_check))
                 message.next_check += 1
-                next_ms = check_at_ms(message.at_ms, message.next_check)
-                if message.next_check > CHECKS_MAX:  # a producer needs time for its response after a late check, too
-                    next_ms = max(next_ms, now_ms + CHECK_INTERVAL_MS)
+                next_ms = limits.check_at_ms(message.at_ms, message.next_check)
+                if message.next_check > limits.checks_max:
+                    # A producer needs time for its response after a late check, too.
+                    next_ms = max(next_ms, now_ms + limits.check_interval_ms)
             heapq.heapreplace(self._timers, (next_ms, message.offset, message.half_id))
         return effects
 

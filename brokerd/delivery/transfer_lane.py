@@ -15,14 +15,13 @@ from brokerd.cluster.model import Now
 from brokerd.delivery import transfer
 from brokerd.delivery.front_log import FrontLog, FrontTarget
 from brokerd.delivery.journal import JournalState, ProducerIdentity, TransferEntry, encode
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
 from brokerd.delivery.record_cache import RecordCache
 from brokerd.delivery.transfer import Transfer
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
 
-DUE_RECORDS = 250
-"""Maximum number of records of one batch. Limits the work of one iteration of the event loop."""
 BATCH_BYTES = 512 * 1024
 
 Written = Callable[[Record, int, Now], Record]
@@ -62,11 +61,13 @@ class TransferLane:
         released: Callable[[Sequence[int]], None],
         on_response: Callable[[Now], None],
         take_recent: Callable[[int], Record | None] | None = None,
+        *,
+        limits: DeliveryLimits = DEFAULT_LIMITS,
     ) -> None:
         """`released`: called with the offsets of records that were transferred, or that a client has deleted. `on_response`: called after each response of the
         target. `take_recent`: as in `RecordCache`."""
         self._log, self._target, self._written = log, target, written
-        self._released, self._on_response = released, on_response
+        self._released, self._on_response, self._limits = released, on_response, limits
         self._transfer = Transfer()
         self._cache = RecordCache(log, take_recent)
         self.due: deque[int] = deque()
@@ -100,7 +101,7 @@ class TransferLane:
         """Write the journal entry of the next batch of due records. Returns False if nothing is due, or the records are not in the page cache yet."""
         if not self.due or not self.capacity:
             return False
-        first = list(islice(self.due, DUE_RECORDS))
+        first = list(islice(self.due, self._limits.batch_records))
         if not self._cache.load(first):
             return False
         chosen, deleted = next_batch(first, self._cache, self._log.batch_bytes_max)

@@ -20,6 +20,7 @@ from brokerd.cluster.model import Now, TopicState, internal_topic_configs
 from brokerd.cluster.requests import AnyPayload
 from brokerd.cluster.store import Store
 from brokerd.config.broker import BrokerConfig
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
 from brokerd.environment import Environment
 from brokerd.maintenance import disk_probes
 from brokerd.maintenance.clean_shutdown import close_all
@@ -81,6 +82,7 @@ class BrokerServer:
         store: Callable[[], Store],
         environment: Environment | None = None,
         share_observer: ShareObserver | None = None,
+        delivery_limits: DeliveryLimits = DEFAULT_LIMITS,
     ) -> None:
         self.config = config
         environment = environment or Environment()
@@ -93,7 +95,7 @@ class BrokerServer:
         self._build_replica_manager(environment)
         self._build_network(environment)
         self._build_remote_reads(environment)
-        self._build_coordinators(environment, share_observer)
+        self._build_coordinators(environment, share_observer, delivery_limits)
         self._build_maintenance()
         self._build_membership(store(), environment)
         self.dispatch.serve(build_handler_registry(self._handler_parts(environment)))
@@ -187,7 +189,9 @@ class BrokerServer:
             log_ends=self.replica_manager.voting.log_ends,
         )
 
-    def _build_coordinators(self, environment: Environment, share_observer: ShareObserver | None) -> None:
+    def _build_coordinators(
+        self, environment: Environment, share_observer: ShareObserver | None, delivery_limits: DeliveryLimits
+    ) -> None:
         """Produce, the coordinators, and the parts that send records to other topics."""
         config = self.config
         coordinator_lookup = CoordinatorLookup(self.replica_manager, self.clients.coordinator)
@@ -219,6 +223,7 @@ class BrokerServer:
             self.clients.delivery,
             environment.draw_producer_id,
             environment.thread_times,
+            delivery_limits,
         )
         principals = RoutePrincipals(self.authorizer, self.dispatch.quotas)
         self.routing: Routing = Routing(
@@ -295,13 +300,11 @@ class BrokerServer:
         )
 
     def _register_with_loop(self) -> None:
-        config = self.config
+        config, replica_manager = self.config, self.replica_manager
         self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
         self.loop.call_later(TICK_MS, self._tick)
-        self.loop.every(
-            config["replica.high.watermark.checkpoint.interval.ms"],
-            lambda now: self.replica_manager.replica_opening.checkpoint_later(),
-        )
+        checkpoint_later = replica_manager.replica_opening.checkpoint_later
+        self.loop.every(config["replica.high.watermark.checkpoint.interval.ms"], lambda now: checkpoint_later())
         self.loop.register(self.jobs.fileno(), READ, lambda events: self.jobs.pump())
         self.loop.register(self.decompression_jobs.fileno(), READ, lambda events: self.decompression_jobs.pump())
         self.loop.every(config["log.retention.check.interval.ms"], self.log_maintenance.retain)
@@ -311,14 +314,12 @@ class BrokerServer:
         self.loop.every(INDEX_INTERVAL_MS, self.build_indexes)
         self.loop.every(
             SCRUB_INTERVAL_MS,
-            lambda now: self.replica_manager.damage_reports.remove_repaired(
-                self.replica_manager.image, config.broker_id
-            ),
+            lambda now: replica_manager.damage_reports.remove_repaired(replica_manager.image, config.broker_id),
         )
         self.loop.every(METADATA_POSITION_INTERVAL_MS, lambda now: self._update_directories())
         self.loop.every(disk_probes.TICK_MS, self.disk_probes.tick)
         self.loop.every(request_metrics.WINDOW_MS, lambda now: self.dispatch.metrics.rotate())
-        self.loop.every(REOPEN_INTERVAL_MS, self.replica_manager.retry_opening)
+        self.loop.every(REOPEN_INTERVAL_MS, replica_manager.retry_opening)
         self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
         self.loop.after_iteration.append(self._after_iteration)
 

@@ -23,6 +23,7 @@ from brokerd.delivery.front_log import FrontTarget, IndexedSegment, T
 from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.led_fronts import LedFronts
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
 from brokerd.delivery.recent_records import RecentRecords
 from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.net.loop import Loop
@@ -188,9 +189,10 @@ class FrontDelivery:
         client: InterBrokerClient,
         draw_producer_id: Callable[[], int],
         thread_times: Callable[[], ThreadTimes | None] = lambda: None,
+        limits: DeliveryLimits = DEFAULT_LIMITS,
     ) -> None:
         self.replica_manager, self.produce, self.read_ahead = replica_manager, produce, read_ahead
-        self._loop, self._client, self._draw_producer_id = loop, client, draw_producer_id
+        self._loop, self._client, self._draw_producer_id, self._limits = loop, client, draw_producer_id, limits
         self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
         """The front partitions that this broker leads, by (topic, partition)."""
         self.delayed_fronts: LedFronts[DelayedFront] = LedFronts()
@@ -210,12 +212,12 @@ class FrontDelivery:
         front_log = ReplicaFrontLog(replica, epoch, self)
         front: HalfFront | DelayedFront
         if replica.config.half_topic:
-            front = half_front = HalfFront(front_log, self._draw_producer_id, self._recent_records)
+            front = half_front = HalfFront(front_log, self._draw_producer_id, self._recent_records, self._limits)
             self.produce.appender.half_fronts.add(replica.tp, half_front, lambda: front_log.leads)
             # Most changes of the high watermark are half messages, or journal entries of the delivery itself.
             self.watch(front_log, lambda now: self._tick(front, front_log, now), half_front.has_stable_decision)
         else:
-            front = DelayedFront(front_log, self._draw_producer_id)
+            front = DelayedFront(front_log, self._draw_producer_id, self._limits)
             self.delayed_fronts.add(replica.tp, front, lambda: front_log.leads)
         front_log.poke = lambda: self._tick(front, front_log, self.clock())
         self.fronts[topic, partition] = front, front_log

@@ -24,6 +24,7 @@ from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.requests import CreateTopics, ForwardedRequest
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.config.broker import RACK_AWARE, BrokerConfig
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
 from brokerd.membership.identity import BrokerIdentity, IdentityError
 from brokerd.net.thread_times import ThreadTimes
 from brokerd.replication.partition import Role
@@ -261,7 +262,7 @@ class BrokerNode(Node):
 
         self.loop.now = self.clock()
         self.disk.flushes = lambda what: None  # no client is served yet
-        self.broker = BrokerServer(config, connect, outside, self.cluster.share_observer)
+        self.broker = BrokerServer(config, connect, outside, self.cluster.share_observer, self.cluster.limits)
         self._check_truncations()
         jobs, broker, life = outside.jobs, self.broker, self.life
 
@@ -503,8 +504,11 @@ class Cluster:
         racks: int = 0,
         *,
         share_observer: ShareObserver | None = None,
+        limits: DeliveryLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`racks`: brokers are spread over that many racks, and consumers may read from the closest replica (KIP-392)."""
+        """`racks`: brokers are spread over that many racks, and consumers may read from the closest replica (KIP-392). `limits`: of the delivery of delayed
+        messages and half messages."""
+        self.limits = limits
         self.probes, self.cold, self.racks, self.share_observer = probes, cold, racks, share_observer
         self.lives = count(1)
         # A separate random generator: a world without this option is unchanged.

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import fields
 
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
+from brokerd.delivery.limits import DeliveryLimits
 from tests.simulation.archive import Archive
 from tests.simulation.checkers import History, logs_agree
 from tests.simulation.cluster import COLD, Cluster
@@ -103,9 +104,10 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
 
 def create_cluster(world: World, fault_kinds: FaultKinds, loads: list[Load]) -> Cluster:
     checker = next((load.checker for load in loads if isinstance(load, ShareLoad)), None)
-    settings = dict(SETTINGS)
+    settings, limits = dict(SETTINGS), dict[str, int]()
     for load in loads:
         settings |= load.settings
+        limits |= load.limits
     cluster = Cluster(
         world,
         brokers=BROKERS,
@@ -117,6 +119,7 @@ def create_cluster(world: World, fault_kinds: FaultKinds, loads: list[Load]) -> 
         cold=COLD[world.seed // 2 % 3],
         racks=2 * fault_kinds.racks,
         share_observer=checker,
+        limits=DeliveryLimits(**limits),
     )
     CombinedWatch(cluster, {name for load in loads for name in load.moved})
     RestartWatch(cluster)

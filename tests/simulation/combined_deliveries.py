@@ -15,7 +15,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.combined_loads import Load
 from tests.simulation.delays import DelayProducer, Schedule
 from tests.simulation.exactly_once import DECIDED_S, is_decided
-from tests.simulation.half_changes import RepeatProducer, log_start_near
+from tests.simulation.half_changes import RepeatProducer
 from tests.simulation.halves import HalfMessages, HalfProducer
 from tests.simulation.metrics import UndecidedChecker, check_pending
 from tests.simulation.route_changes import GROWN, RoutedTransactor
@@ -35,13 +35,14 @@ COUNTS = (3,)
 
 class HalfLoad(Load):
     settings = half_changes.SETTINGS
+    limits = half_changes.LIMITS
     kept = halves.KEPT
     different = (halves.FRONT,)
 
     @contextmanager
     def context(self) -> Iterator[None]:
         self.shop = HalfMessages(clock_error_ms=self.clock_error_ms)
-        with halves.short_times(), halves.sends_watched(self.world, self.shop), log_start_near():
+        with halves.sends_watched(self.world, self.shop):
             yield
 
     def create(self) -> None:
@@ -82,6 +83,7 @@ class HalfLoad(Load):
 
 class DelayLoad(Load):
     settings: ClassVar[dict[str, str]] = {"log.retention.check.interval.ms": "1000"}
+    limits = delays.LIMITS
     different = (delays.FRONT,)
 
     @contextmanager

@@ -47,9 +47,11 @@ IDLE_S = 40
 
 
 class Load:
-    """`kept`: topics whose committed batches the archive stores. `different`: topics whose replicas need not be equal byte for byte."""
+    """`kept`: topics whose committed batches the archive stores. `different`: topics whose replicas need not be equal byte for byte. `limits`: fields of
+    `DeliveryLimits`."""
 
     settings: Mapping[str, str] = {}
+    limits: Mapping[str, int] = {}
     kept: ClassVar[tuple[str, ...]] = ()
     different: tuple[str, ...] = ()
     moved: ClassVar[tuple[str, ...]] = ()

@@ -19,10 +19,10 @@ from typing import Any
 from unittest.mock import patch
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.delivery import delay_lookup, delay_schedule, delayed_front
-from brokerd.delivery.delayed_front import DelayedFront
+from brokerd.delivery import delay_lookup, delay_schedule
 from brokerd.delivery.front_log import FrontTarget
-from brokerd.delivery.stored_delays import StoredDelays, TakenBucket
+from brokerd.delivery.limits import DeliveryLimits
+from brokerd.delivery.stored_delays import PendingSegment, StoredDelays, TakenBucket
 from brokerd.maintenance import delay_index_build, segment_indexing
 from brokerd.maintenance.delay_index_build import DelayIndexBuild, IndexedRange
 from brokerd.runtime import front_delivery
@@ -52,6 +52,7 @@ METRIC_CHECKS = 8
 """Comparisons of the values of each partition, half a second apart, while records are delivered."""
 BUCKET_MS, LOAD_AHEAD_MS = 2_000, 700
 INDEX_ROUND_MS, INDEX_RETRY_MS = 200, 1_000
+LIMITS = {"index_interval_ms": INDEX_ROUND_MS}
 INDEX_RATES = ("16777216", "1500")
 """Bytes per second of the build of indexes. The second rate is below the rate of produce, so leaders change before segments are indexed."""
 CANCEL_MARGIN_MS = 100
@@ -194,15 +195,15 @@ class DelayFaultInjector(FaultInjector):
 def indexes_used(world: World) -> Iterator[None]:
     """Short buckets and fast indexing. Counts the uses of indexes."""
     use, replace, discard, read = (
-        DelayedFront._use,
+        StoredDelays.add_segment,
         StoredDelays.replace,
         ReplicaFrontLog.discard_index,
         TakenBucket.read,
     )
 
-    def use_and_count(self: DelayedFront, *rest: Any) -> None:
+    def use_and_count(self: StoredDelays, segment: PendingSegment) -> None:
         world.reached["segment read from its delay index"] += 1
-        use(self, *rest)
+        use(self, segment)
 
     def replace_and_count(self: StoredDelays, *rest: Any) -> bool:
         done = replace(self, *rest)
@@ -221,10 +222,9 @@ def indexes_used(world: World) -> Iterator[None]:
         for module in (delay_schedule, delay_lookup, delay_index_build, front_delivery):
             stack.enter_context(patch.object(module, "BUCKET_MS", BUCKET_MS))
         stack.enter_context(patch.object(delay_schedule, "LOAD_AHEAD_MS", LOAD_AHEAD_MS))
-        stack.enter_context(patch.object(delayed_front, "INDEX_INTERVAL_MS", INDEX_ROUND_MS))
         stack.enter_context(patch.object(segment_indexing, "ROUND_MS_MIN", INDEX_ROUND_MS))
         stack.enter_context(patch.object(segment_indexing, "RETRY_MS", INDEX_RETRY_MS))
-        stack.enter_context(patch.object(DelayedFront, "_use", use_and_count))
+        stack.enter_context(patch.object(StoredDelays, "add_segment", use_and_count))
         stack.enter_context(patch.object(StoredDelays, "replace", replace_and_count))
         stack.enter_context(patch.object(ReplicaFrontLog, "discard_index", discard_and_count))
         stack.enter_context(patch.object(TakenBucket, "read", bucket_read))
@@ -325,7 +325,13 @@ def live(
     schedule = Schedule()
     own = {"weir.index.io.max.bytes.per.second": INDEX_RATES[world.seed % 4 == 3], **(settings or {})}
     with deliveries_watched(world, schedule), indexes_used(world):
-        cluster = Cluster(world, settings=own, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+        cluster = Cluster(
+            world,
+            settings=own,
+            probes=PROBES[world.seed % 2],
+            cold=COLD[world.seed % 3],
+            limits=DeliveryLimits(**LIMITS),
+        )
         InvariantChecker(cluster)
         small = {"segment_bytes": world.rng.choice(("2048", "4096", "16384"))}
         cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2")

@@ -1,19 +1,14 @@
 """Worlds of half messages whose topics get more partitions and another retention, and in which half messages and decisions are repeated late, under the
 faults of `halves`. `python -m tests.simulation --half-changes`.
 
-Invariants, in addition to those of `halves`: until DECIDED_KEEP_MS after a decision each leader rejects another decision and names the first one, and rejects
+Invariants, in addition to those of `halves`: until `decided_keep_ms` after a decision each leader rejects another decision and names the first one, and rejects
 another half message with the id, also if the leader changed and the oldest records of the log were deleted. Retention does not apply to the front topic.
 In worlds with odd seeds retention deletes delivered messages of the topic, in which case no machine loses its memory (`RETAINED`). Does not check: ids that
-are used again after DECIDED_KEEP_MS.
+are used again after `decided_keep_ms`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from unittest.mock import patch
-
-from brokerd.delivery import front_partition
 from brokerd.delivery.half_messages import ALREADY, HalfRejection
 from brokerd.wire.records import Record
 from tests.simulation import halves
@@ -36,7 +31,7 @@ from tests.simulation.world import World
 
 COUNTS = (3, 4)
 SETTINGS = {"log.retention.check.interval.ms": "1000"}
-OFFSETS_PER_CHUNK, LOG_START_MS = 8, 500
+LIMITS = halves.LIMITS | {"offsets_per_chunk": 8, "log_start_ms": 500}
 """The log start offset follows the oldest undecided message closely."""
 LATE_MS = 8_000
 """A half message is not repeated in the last part of the time in which its id is known: its request may wait for a broker that does not run."""
@@ -92,15 +87,6 @@ class RepeatProducer(HalfProducer):
             self.world.reached[f"repeated: {'half message' if decision is None else half.fate.value}"] += 1
 
 
-@contextmanager
-def log_start_near() -> Iterator[None]:
-    with (
-        patch.object(front_partition, "OFFSETS_PER_CHUNK", OFFSETS_PER_CHUNK),
-        patch.object(front_partition, "LOG_START_MS", LOG_START_MS),
-    ):
-        yield
-
-
 RETAINED = 2
 """In one world of so many the retention of the topic changes. A power failure could then lose the producer state of deleted messages with its snapshot."""
 
@@ -126,8 +112,13 @@ def change(
 
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
-    with log_start_near():
-        memory_is_lost = not world.seed % RETAINED
-        halves.live(
-            world, history, faults_s, faults_max, settings=SETTINGS, change=change, memory_is_lost=memory_is_lost
-        )
+    halves.live(
+        world,
+        history,
+        faults_s,
+        faults_max,
+        settings=SETTINGS,
+        limits=LIMITS,
+        change=change,
+        memory_is_lost=not world.seed % RETAINED,
+    )

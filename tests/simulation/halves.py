@@ -10,17 +10,17 @@ nothing stays in the front partitions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.delivery import half_front, half_messages
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.half_messages import HalfDecision, HalfRejection
 from brokerd.delivery.half_records import REJECTIONS
+from brokerd.delivery.limits import DeliveryLimits
 from brokerd.runtime.front_delivery import FrontDelivery
 from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
@@ -42,6 +42,13 @@ CHECK, EXPIRED = "paid.half.check", "paid.half.expired"
 KEPT = (TOPIC, EXPIRED)
 PARTITIONS = 2
 FIRST_CHECK_MS, CHECK_INTERVAL_MS, CHECKS_MAX, DECIDED_KEEP_MS = 1_500, 2_000, 4, 20_000
+LIMITS = {
+    "first_check_ms": FIRST_CHECK_MS,
+    "check_interval_ms": CHECK_INTERVAL_MS,
+    "checks_max": CHECKS_MAX,
+    "decided_keep_ms": DECIDED_KEEP_MS,
+}
+"""The rules of the product with shorter times: a world has seconds, not minutes."""
 EXPIRY_MS = FIRST_CHECK_MS + CHECKS_MAX * CHECK_INTERVAL_MS
 DECIDED_FROM_MS, DECIDED_UPTO_MS = 0, EXPIRY_MS + 1_000
 """Ages at which messages are decided. The latest ones race with the expiry."""
@@ -202,25 +209,6 @@ def id_and_decision(record: Record) -> tuple[bytes, HalfDecision | None]:
 
 
 @contextmanager
-def short_times() -> Iterator[None]:
-    """The rules of the product with shorter times: a world has seconds, not minutes."""
-    changed = {
-        (half_messages, "FIRST_CHECK_MS"): FIRST_CHECK_MS,
-        (half_messages, "CHECK_INTERVAL_MS"): CHECK_INTERVAL_MS,
-        (half_messages, "CHECKS_MAX"): CHECKS_MAX,
-        (half_front, "DECIDED_KEEP_MS"): DECIDED_KEEP_MS,
-    }
-    before = {place: getattr(*place) for place in changed}
-    for (module, name), value in changed.items():
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for (module, name), value in before.items():
-            setattr(module, name, value)
-
-
-@contextmanager
 def sends_watched(world: World, shop: HalfMessages) -> Iterator[None]:
     """No check and no expiry comes before its time."""
     send = FrontDelivery.send
@@ -315,6 +303,7 @@ def live(
     faults_max: int | None,
     *,
     settings: dict[str, str] | None = None,
+    limits: Mapping[str, int] = LIMITS,
     change: Change = lambda *rest: None,
     memory_is_lost: bool = True,
 ) -> None:
@@ -324,8 +313,14 @@ def live(
         fault_kinds = replace(fault_kinds, power=False, disks=False)
     world.deliver(f"fault_kinds: {fault_kinds}")
     shop = HalfMessages()
-    with short_times(), sends_watched(world, shop):
-        cluster = Cluster(world, settings=settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+    with sends_watched(world, shop):
+        cluster = Cluster(
+            world,
+            settings=settings,
+            probes=PROBES[world.seed % 2],
+            cold=COLD[world.seed % 3],
+            limits=DeliveryLimits(**limits),
+        )
         InvariantChecker(cluster)
         cluster.archive = Archive(cluster, KEPT)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}

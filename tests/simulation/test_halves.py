@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from brokerd.delivery import half_messages
 from brokerd.delivery.front_partition import FrontPartition, FrontState
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.half_messages import DecisionAppended, HalfDecision, HalfMessages, HalfPending
 from brokerd.delivery.journal import JournalReplay, JournalState, ProducerIdentity, TransferEntry
+from brokerd.delivery.limits import DeliveryLimits
 from brokerd.delivery.offset_set import OffsetSet
 from brokerd.delivery.transfer_lane import TransferLane
 from tests.simulation.detection import expect_detection
@@ -111,8 +111,8 @@ def expired_messages_stay_undecided(patch: pytest.MonkeyPatch) -> None:
 
 
 def checks_come_early(patch: pytest.MonkeyPatch) -> None:
-    at_ms = half_messages.check_at_ms
-    patch.setattr(half_messages, "check_at_ms", lambda appended_ms, number: at_ms(appended_ms, number) - 300)
+    at_ms = DeliveryLimits.check_at_ms
+    patch.setattr(DeliveryLimits, "check_at_ms", lambda self, at, number: at_ms(self, at, number) - 300)
 
 
 def waiting_records_do_not_keep_the_log(patch: pytest.MonkeyPatch) -> None:

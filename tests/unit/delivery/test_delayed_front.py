@@ -8,9 +8,9 @@ import pytest
 
 from brokerd.cluster.model import Now
 from brokerd.delivery.delay_lookup import PendingQuery
-from brokerd.delivery.delayed_front import INDEX_INTERVAL_MS, DelayedFront
+from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.delayed_records import key_digest
-from brokerd.delivery.front_partition import LOG_START_MS
+from brokerd.delivery.limits import DEFAULT_LIMITS
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
@@ -71,7 +71,7 @@ def test_a_tombstone_cancels_and_delivered_records_are_deleted() -> None:
     bench.write(None, None, key="x")
     bench.pass_ms(front, 500)
     assert front.waiting == 2 and bench.start_offset == 0
-    bench.pass_ms(front, 3 * LOG_START_MS)
+    bench.pass_ms(front, 3 * DEFAULT_LIMITS.log_start_ms)
     assert bench.values == ["y"] and front.cancelled == 1
     assert bench.start_offset == bench.end_offset, "the journal is deleted with its records"
 
@@ -246,7 +246,7 @@ def test_an_index_replaces_the_records_in_memory() -> None:
     bench.pass_ms(front, 300)
     bench.index(0, 60)
     bench.index(60, 101)
-    bench.pass_ms(front, 2 * INDEX_INTERVAL_MS)
+    bench.pass_ms(front, 2 * DEFAULT_LIMITS.index_interval_ms)
     assert front.memory_bytes == 0 and front.pending == 101
     bench.write("more", HOUR_MS, key="k5")
     bench.pass_ms(front, 300)
@@ -270,7 +270,7 @@ def test_an_index_that_does_not_have_the_records_of_the_leader_is_not_used() -> 
     bench.pass_ms(front, 300)
     bench.aborts = [(5, 10, 11)]
     bench.index(0, 11)
-    bench.pass_ms(front, 2 * INDEX_INTERVAL_MS)
+    bench.pass_ms(front, 2 * DEFAULT_LIMITS.index_interval_ms)
     assert len(bench.pending(front)) == 11
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from brokerd.delivery import half_front, transfer_lane
 from brokerd.delivery.front_log import FrontTarget
-from brokerd.delivery.front_partition import LOG_START_MS
 from brokerd.delivery.half_front import HalfFront, NotAdmitted
 from brokerd.delivery.half_messages import HalfRejection
 from brokerd.delivery.half_records import REJECTIONS
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
 from brokerd.delivery.recent_records import RecentRecords
 from brokerd.delivery.transfer import OPEN_MAX
 from brokerd.wire import records
@@ -205,13 +204,13 @@ def test_records_stay_until_they_are_decided_and_old() -> None:
     bench = leading_bench()
     bench.write(("a", None))
     bench.write(("a", "commit"))
-    bench.wait(half_front.DECIDED_KEEP_MS - 60_000)
+    bench.wait(DEFAULT_LIMITS.decided_keep_ms - 60_000)
     assert bench.start_offset == 0, "a new leader can still answer a second decision"
     bench.write(("b", None))
-    bench.wait(60_000 + 2 * LOG_START_MS)
+    bench.wait(60_000 + 2 * DEFAULT_LIMITS.log_start_ms)
     assert bench.start_offset == 0, "the chunk has an undecided message"
     bench.write(("b", "rollback"))
-    bench.wait(half_front.DECIDED_KEEP_MS + 2 * LOG_START_MS)
+    bench.wait(DEFAULT_LIMITS.decided_keep_ms + 2 * DEFAULT_LIMITS.log_start_ms)
     assert bench.start_offset == bench.end_offset
 
 
@@ -239,11 +238,10 @@ def test_a_message_that_was_read_a_short_time_ago_is_not_read_again(monkeypatch:
     assert found == {0: 1, 100_000: 0}
 
 
-def test_a_new_decision_waits_for_the_next_run_and_a_due_message_for_the_response(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(transfer_lane, "DUE_RECORDS", 1)
-    bench = leading_bench()
+def test_a_new_decision_waits_for_the_next_run_and_a_due_message_for_the_response() -> None:
+    bench = HalfBench()
+    bench.front = HalfFront(bench, lambda: 77, limits=DeliveryLimits(batch_records=1))
+    bench.wait(100)
     ids = [f"m{i}" for i in range(OPEN_MAX + 1)]
     bench.write(*((half_id, None) for half_id in ids), ("last", None))
     bench.write(*((half_id, "commit") for half_id in ids))

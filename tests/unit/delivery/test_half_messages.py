@@ -8,6 +8,7 @@ import pytest
 
 from brokerd.delivery import half_messages as h
 from brokerd.delivery.half_messages import HalfDecision, HalfRejection
+from brokerd.delivery.limits import DEFAULT_LIMITS, DeliveryLimits
 
 COMMIT, ROLLBACK = HalfDecision.COMMIT, HalfDecision.ROLLBACK
 ROOM = h.HalfMessagesTick(1_000, 1_000)
@@ -125,13 +126,12 @@ def test_a_new_leader_continues_the_checks_with_the_last_one_that_was_due(now_ms
     half = h.HalfMessages()
     half.handle(half_appended(0), now_ms)
     assert half.handle(ROOM, now_ms) == [h.CheckProducers(b"a", 0, number)]
-    if number == h.CHECKS_MAX:
-        assert half.wake_at_ms == now_ms + h.CHECK_INTERVAL_MS, "time for the response"
+    if number == DEFAULT_LIMITS.checks_max:
+        assert half.wake_at_ms == now_ms + DEFAULT_LIMITS.check_interval_ms, "time for the response"
 
 
-def test_undecided_messages_are_listed_by_offset_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(h, "UNDECIDED_MAX", 3)
-    half = h.HalfMessages()
+def test_undecided_messages_are_listed_by_offset_and_bounded() -> None:
+    half = h.HalfMessages(DeliveryLimits(undecided_max=3))
     for i, half_id in enumerate((b"a", b"b", b"c")):
         half.handle(half_appended(i, half_id), 0)
     assert half.rejection(b"d", None) is HalfRejection.TOO_MANY
@@ -141,9 +141,8 @@ def test_undecided_messages_are_listed_by_offset_and_bounded(monkeypatch: pytest
     assert half.rejection(b"d", None) is None
 
 
-def test_only_the_latest_decided_ids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(h, "DECIDED_MAX", 2)
-    half = h.HalfMessages()
+def test_only_the_latest_decided_ids_are_remembered() -> None:
+    half = h.HalfMessages(DeliveryLimits(decided_max=2))
     for i in range(3):
         half.handle(half_appended(2 * i, b"%d" % i), 0)
         half.handle(h.DecisionAppended(b"%d" % i, 2 * i + 1, COMMIT), 0)
