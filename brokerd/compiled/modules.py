@@ -1,4 +1,4 @@
-"""The modules that are compiled together: what a produce, fetch or replication request passes (decision 096).
+"""The modules that are compiled together: what a produce, fetch or replication request passes (decision 096), and the delivery of half messages (decision 110).
 
 A compiled class accepts only objects of the annotated classes. The simulation replaces the event loop, the connections and the disk by classes of its own,
 therefore `net.loop`, `net.connection`, `net.listener`, `net.peers`, `net.tls`, `storage.disk` and `storage.os_disk` are not listed. `wire.schema` generates
@@ -33,6 +33,19 @@ MODULES: Final = (
     "brokerd.authz.quotas",
     "brokerd.coordinator.share_state.persister",
     "brokerd.coordinator.share_state.state",
+    "brokerd.delivery.delayed_front",
+    "brokerd.delivery.front_log",
+    "brokerd.delivery.front_partition",
+    "brokerd.delivery.half_checks",
+    "brokerd.delivery.half_front",
+    "brokerd.delivery.half_messages",
+    "brokerd.delivery.half_records",
+    "brokerd.delivery.journal",
+    "brokerd.delivery.limits",
+    "brokerd.delivery.recent_records",
+    "brokerd.delivery.record_cache",
+    "brokerd.delivery.transfer",
+    "brokerd.delivery.transfer_lane",
     "brokerd.net.admission",
     "brokerd.net.buffers",
     "brokerd.net.cached_regions",

@@ -41,7 +41,17 @@ def modules() -> None:
 
 
 @pytest.mark.parametrize(
-    "worlds", [(), ("--transactions",), ("--tiered-tails",), ("--halves",), ("--shares",), ("--share-changes",)]
+    "worlds",
+    [
+        (),
+        ("--transactions",),
+        ("--tiered-tails",),
+        ("--halves",),
+        ("--half-changes",),
+        ("--delays",),
+        ("--shares",),
+        ("--share-changes",),
+    ],
 )
 def test_a_seed_gives_the_same_run_with_compiled_modules(worlds: tuple[str, ...]) -> None:
     source = runs(*worlds)
