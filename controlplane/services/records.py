@@ -27,7 +27,7 @@ from controlplane.selectors.messages import MessageRead
 from controlplane.services import masking
 from controlplane.services.authorization import PERMISSION_FOR, permits
 from controlplane.services.common import Rejected, record, record_rejection
-from weir_common.phrases import sentence
+from weir_common.phrases import counted, sentence
 
 PERMISSION = PERMISSION_FOR[Access.READ_RECORDS]
 NEEDS_PERMISSION = (
@@ -102,7 +102,13 @@ def _record_read(user: User, verb: AuditOperation, query: RecordQuery, read: Mes
         count = len(offsets)
         if len(of_partition) == 1:
             first, last = min(offsets)[1], max(offsets)[1]
-            detail = sentence("{count} records. Offsets {first} to {last}.", count=count, first=first, last=last)
+            detail = counted(
+                count,
+                "{count} record. Offset {first}.",
+                "{count} records. Offsets {first} to {last}.",
+                first=first,
+                last=last,
+            )
         else:
             detail = sentence("{count} records. {partitions} partitions.", count=count, partitions=len(of_partition))
     record(user.get_username(), verb, "records", name_of(query), after=shown, outcome=Outcome.CONFIRMED, detail=detail)

@@ -145,8 +145,8 @@
     announce(document.title);
   };
   document.addEventListener("htmx:afterSettle", ({ target, detail }) => {
-    if (target.id !== "main" || !byUser(detail) || target.contains(document.activeElement)) return;
-    if (!focusRejection()) focusPage();
+    if (target.id !== "main" || !byUser(detail) || focusRejection()) return;
+    if (!target.contains(document.activeElement)) focusPage(); // htmx has focused the field with autofocus
   });
   document.addEventListener("DOMContentLoaded", () => {
     if (main()?.querySelector(".error")) focusRejection();

@@ -129,6 +129,11 @@ def test_the_focus_follows_navigation_and_rejections(session: BrowserSession) ->
     page.press("#id_partitions", "Control+Enter")
     expect(page.locator(".error").first).to_be_visible()
     expect(page.locator("#id_name")).to_be_focused()
+    page.fill("#id_name", "good-name")
+    page.fill("#id_configs", "no.such.config=1")
+    page.press("#id_partitions", "Control+Enter")
+    expect(page.locator("#id_configs")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#id_configs")).to_be_focused()  # not the name, which has autofocus
     session.errors.clear()  # the browser reports the status 400
 
 
