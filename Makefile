@@ -96,12 +96,12 @@ wheel: setup  ## build dist/weir-*.whl, which has the pages and the commands `we
 hooks: setup  ## run these checks before each commit (git hooks of pre-commit)
 	$(BIN)/pre-commit install
 
-# Two workers run the files with processes, the third one the others meanwhile (tests/scheduling.py). Every process of a cluster compiles its modules
+# Two workers run the files with processes, the others run the other files meanwhile (tests/scheduling.py). Every process of a cluster compiles its modules
 # at each start where PYTHONDONTWRITEBYTECODE is set, as in many container images.
 test: export PYTHONDONTWRITEBYTECODE =
 test: setup tools  ## every test (pytest options in ARGS)
 	@$(BIN)/python -m brokerd.compiled.build --optional
-	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile $(ARGS)
 
 contract: setup  ## the REST API against its OpenAPI schema, with generated requests: make contract EXAMPLES=50
 	CONTRACT_EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/python -m pytest -n 2 tests/contract

@@ -84,11 +84,11 @@ def ids_of_decided_messages_are_free(patch: pytest.MonkeyPatch) -> None:
     [
         (decided_records_are_deleted_immediately, 2),
         (decided_records_are_kept_too_briefly, 7),
-        (a_decision_without_its_message_is_forgotten, 2),
+        (a_decision_without_its_message_is_forgotten, 10),
         (ids_of_decided_messages_are_free, 1),
         (retention_applies_to_front_topics, 1),
         (a_record_of_a_new_partition_goes_to_an_existing_one, 6),
-        (a_follower_does_not_know_the_producers_of_deleted_records, 19),
+        (a_follower_does_not_know_the_producers_of_deleted_records, 21),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

@@ -68,9 +68,9 @@ def owned_partitions_of_cooperative_members_are_ignored(patch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "mutation",
-    [converted_members_lose_their_assignment, owned_partitions_of_cooperative_members_are_ignored],
-    ids=lambda m: m.__name__,
+    ("mutation", "first"),
+    [(converted_members_lose_their_assignment, 8), (owned_partitions_of_cooperative_members_are_ignored, 15)],
+    ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_is_detected(mutation: Any) -> None:
-    expect_detection(mutation, run_seed, 6, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
+    expect_detection(mutation, run_seed, first, SEEDS_MAX)

@@ -67,7 +67,7 @@ def records_are_routed_before_their_transaction_ends(patch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("mutation", "first"),
     [
-        (a_new_leader_uses_the_present_number_of_partitions, 1),
+        (a_new_leader_uses_the_present_number_of_partitions, 2),
         (a_target_that_grows_moves_records_that_were_read, 1),
         (records_of_aborted_transactions_are_routed, 1),
         (records_are_routed_before_their_transaction_ends, 1),
