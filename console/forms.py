@@ -211,7 +211,7 @@ class AclForm(WeirForm):
     )
     principal = PrincipalField()
     host = forms.CharField(max_length=255, initial="*")
-    operation = forms.ChoiceField(choices=operation_choices(OPERATIONS))
+    operation = forms.ChoiceField(choices=operation_choices(OPERATIONS), initial="read")
     permission = forms.ChoiceField(choices=[(w, w) for w in PERMISSIONS])
     comment = comment_field()
 

@@ -44,6 +44,16 @@ def test_a_principal_without_a_type_is_a_user(operator: Client) -> None:
     assert set(Acl.objects.values_list("principal", flat=True)) == {"User:ann", "Group:ops"}
 
 
+@pytest.mark.parametrize("address", ["/acls/new/", "/acls/from-template/"])
+def test_a_form_says_whether_brokers_enforce_acls(operator: Client, address: str) -> None:
+    assert 'hx-get="/acls/enforcement/"' in operator.get(address).content.decode()
+
+
+def test_a_new_acl_allows_to_read_and_not_everything_unless_chosen(operator: Client) -> None:
+    page = operator.get("/acls/new/").content.decode()
+    assert '<option value="read" selected>' in page and '<option value="all">' in page
+
+
 def test_a_deletion_shows_the_acl_and_needs_a_reason(operator: Client, acl: int) -> None:
     page = operator.get(f"/acls/{acl}/delete/").content.decode()
     assert "<h1>Delete an ACL of User:ann</h1>" in page
