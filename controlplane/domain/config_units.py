@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from brokerd.cluster.configs import LONG_MAX
+
 S, MIN, H, D, W = 1000, 60_000, 3_600_000, 86_400_000, 604_800_000
 MS = {"ms": 1, "s": S, "sec": S, "min": MIN, "h": H, "d": D, "day": D, "days": D, "w": W, "week": W, "weeks": W}
 DECIMAL = {unit: 10 ** (3 * n) for n, unit in enumerate(("b", "kb", "mb", "gb", "tb"))}
@@ -16,8 +18,21 @@ UNLIMITED_VALUES = {
     "retention.bytes": "-1",
     "local.retention.ms": "-1",
     "local.retention.bytes": "-1",
+    **dict.fromkeys(
+        (
+            "flush.messages",
+            "flush.ms",
+            "max.compaction.lag.ms",
+            "message.timestamp.after.max.ms",
+            "message.timestamp.before.max.ms",
+            "leader.replication.throttled.rate",
+            "follower.replication.throttled.rate",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        ),
+        str(LONG_MAX),
+    ),
 }
-"""Configs whose -1 means no limit."""
+"""The value that means no limit, by config: -1, or Kafka's largest number."""
 NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 
 

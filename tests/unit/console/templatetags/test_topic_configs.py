@@ -26,7 +26,7 @@ def test_a_text_has_its_default_and_an_example() -> None:
         ("segment.bytes", "1073741824", "1 GiB"),
         ("max.message.bytes", "1048588", "1048588"),
         ("retention.bytes", "-1", "unlimited"),
-        ("flush.ms", "9223372036854775807", "9223372036854775807"),
+        ("flush.ms", "9223372036854775807", "unlimited"),
     ],
 )
 def test_the_example_of_a_field_is_read_as_exactly_the_default(name: str, default: str, example: str) -> None:

@@ -16,6 +16,8 @@ from controlplane.domain.config_units import hint, parse_value, parsed_all
         ("retention.ms", "1.5h", "5400000"),
         ("retention.ms", " 250 ms ", "250"),
         ("retention.ms", "unlimited", "-1"),
+        ("flush.messages", "unlimited", "9223372036854775807"),
+        ("max.compaction.lag.ms", "no limit", "9223372036854775807"),
         ("retention.ms", "-1", "-1"),
         ("segment.bytes", "1 GiB", "1073741824"),
         ("segment.bytes", "0.5 KiB", "512"),
