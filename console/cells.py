@@ -138,6 +138,7 @@ def _brokers(data: shapes.BrokersUpdate, subjects: Set[str], out: PageUpdate) ->
             b["answered"],
             tuple(b.get("dirs_failed", ())),
             tuple(b.get("dirs_slow", ())),
+            b.get("started_ms"),
             b.get("cordoned"),
             b.get("leads"),
             bool(b["leaders"]),

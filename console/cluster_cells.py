@@ -19,6 +19,9 @@ from controlplane.domain.cluster_health import HealthReason, reason_phrase
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.selectors.overview import OverviewShape, alert_parts
 
+UNCLEAN_START_SHOWN_SECONDS = 3_600
+"""Time for which a broker that started after an unclean shutdown is marked. There is no alert, because the broker serves clients again."""
+
 LAST_KNOWN = gettext_lazy("Last known value: the broker does not respond.")
 
 
@@ -117,6 +120,15 @@ def broker_state(alive: bool, answered: bool | None, failed: int = 0, slow: int 
     )
     tone = TONES["failed" if failed else "slow"]
     return format_html('<span class="st st-{}">{}</span>', tone, text.format(count=failed or slow))
+
+
+def restart_badge(started_s: float | None, unclean: bool) -> str:
+    """Badge of a broker that has started within the last hour after an unclean shutdown; "" for other brokers. `started_s`: seconds since the start."""
+    if not unclean or started_s is None or started_s >= UNCLEAN_START_SHOWN_SECONDS:
+        return ""
+    hint = _("It started after an unclean shutdown: it was killed, it crashed or its machine stopped.")
+    text = _("restarted {age} ago").format(age=durations.duration(started_s))
+    return format_html('<span class="st st-amber" title="{}">{}</span>', hint, text)
 
 
 def disk_free(free: int | None, total: int | None, severity: str, as_of_age_s: float | None = None) -> SafeString:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import NamedTuple
 
 from brokerd.apis.connected_clients import connected_clients
 from brokerd.apis.share_partitions import Shared
@@ -45,7 +46,7 @@ UNREPORTED = -1
 it is out of the ISR."""
 
 UNKNOWN_MS = -1
-"""The time of a probe before the first one."""
+"""The time of a probe before the first one, and an unknown time of the start."""
 
 NO_LOCK_MS = -1
 """The time until the first lock ends, if no record is acquired."""
@@ -71,6 +72,16 @@ REJECTED_CLIENTS_MAX = 100
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
 
+class ProcessStart(NamedTuple):
+    """The start of the broker process, Unix ms. `unclean`: the run before it ended without a clean shutdown."""
+
+    at_ms: int
+    unclean: bool
+
+
+UNKNOWN_START = ProcessStart(UNKNOWN_MS, unclean=False)
+
+
 class LogDirsApi:
     def __init__(
         self,
@@ -87,7 +98,9 @@ class LogDirsApi:
         share_letters: Mapping[tuple[str, str], DeadLetterCounts] | None = None,
         share_partitions: Iterable[Shared] = (),
         rejections: Rejections | None = None,
+        start: ProcessStart = UNKNOWN_START,
     ) -> None:
+        self._start = start
         self._rejections = rejections or Rejections()
         self._remote_sizes, self._request_metrics = remote_sizes, request_metrics
         self._share_partitions = share_partitions
@@ -180,6 +193,8 @@ class LogDirsApi:
             response.requests = list(self._api_requests())
         if body.truncations:
             response.truncations = list(self._truncations())
+        if body.start:
+            response.start_ms, response.unclean_start = self._start
 
     def _add_shares_and_clients(self, body: DescribeLogDirsRequest, response: DescribeLogDirsResponse) -> None:
         """Add the tagged fields about share groups and clients that the request asks for."""

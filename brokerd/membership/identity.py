@@ -67,6 +67,11 @@ class BrokerIdentity:
         if latest is not None:
             earlier |= broker_lives.directory_lives(latest)
         self._lives = earlier | dict.fromkeys(self._ids.values(), self.life)
+        self.unclean_start = any(
+            m and not running_marker.closed_cleanly(self._disk, d.path, m) for d, m in metas.items()
+        )
+        """True if the last run ended without a clean shutdown: the broker was killed, it crashed, or its machine stopped. Its records are complete if there
+        is no doubt."""
         self.doubt = self._find_doubt(metas, mixed=bool(readable_metas) and latest is None)
         """The reason why this broker may lack records. None: it is proved to be complete."""
         self.tail_intact = bool(readable_metas) and self.doubt is None

@@ -297,6 +297,7 @@ class BrokerServer:
             auth=self.auth,
             send_to_controller=self.membership.request,
             draw_producer_id=environment.draw_producer_id,
+            unclean_start=self.identity.unclean_start,
         )
 
     def _register_with_loop(self) -> None:

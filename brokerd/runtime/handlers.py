@@ -15,7 +15,7 @@ from brokerd.apis.fetch_sessions import Sessions
 from brokerd.apis.forwarding import SendToController
 from brokerd.apis.group_offsets import GroupOffsetsApi
 from brokerd.apis.groups import GroupsApi
-from brokerd.apis.log_dirs import LogDirsApi
+from brokerd.apis.log_dirs import LogDirsApi, ProcessStart
 from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
 from brokerd.apis.private_fetches import PrivateFetches
@@ -81,6 +81,8 @@ class BrokerParts:
     auth: AuthHelper
     send_to_controller: SendToController
     draw_producer_id: Callable[[], int]
+    unclean_start: bool = False
+    """True if the run before ended without a clean shutdown."""
 
 
 def build_handler_registry(parts: BrokerParts) -> dict[int, Handler]:
@@ -145,6 +147,7 @@ def build_handler_registry(parts: BrokerParts) -> dict[int, Handler]:
         share_letters=parts.coordinators.share_dead_letters.counts,
         share_partitions=parts.coordinators.share_partitions,
         rejections=parts.dispatch.rejections,
+        start=ProcessStart(now().wall_ms, parts.unclean_start),
     )
     share_offsets = ShareOffsetsApi(
         parts.coordinators.groups, parts.coordinators.persister, parts.coordinators.share_send, image, parts.auth

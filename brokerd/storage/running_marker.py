@@ -20,7 +20,7 @@ def find_doubt(disk: Disk, folder: Path, meta: Meta, boot: str) -> DirectoryDoub
     """Return the reason why the log tails in `folder` are not trusted, from the evidence in the directory. None: all written data is present."""
     if meta.get("tail.intact", "true") != "true":
         return DirectoryDoubt.NOTED
-    if _closed_cleanly(disk, folder, meta):
+    if closed_cleanly(disk, folder, meta):
         return None
     rebooted = not boot or meta.get("boot.id") != boot
     found = DirectoryDoubt.UNCLEAN if rebooted else None
@@ -35,7 +35,7 @@ def find_doubt(disk: Disk, folder: Path, meta: Meta, boot: str) -> DirectoryDoub
     return (found or DirectoryDoubt.REATTACHED) if same_file else DirectoryDoubt.COPIED
 
 
-def _closed_cleanly(disk: Disk, folder: Path, meta: Meta) -> bool:
+def closed_cleanly(disk: Disk, folder: Path, meta: Meta) -> bool:
     """Return whether the clean shutdown marker belongs to the last run of the broker. A marker of another run comes from an older copy of the directory. Older
     versions wrote no run id."""
     data = disk.read(folder / CLEAN)

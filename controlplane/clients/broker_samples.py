@@ -108,6 +108,14 @@ class TruncationSample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerStart:
+    """The start of a broker process, in Unix ms. `unclean`: its run before ended without a clean shutdown."""
+
+    at_ms: int
+    unclean: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
     unknown) of all its replicas; None = not requested. Three values are requested together with `replicas`. `space`: (total bytes, free bytes) of the
@@ -151,6 +159,8 @@ class BrokerSample:
     """(group, partition) of the share partitions at their limit of records in flight that the broker leads; None: not requested."""
     truncations: tuple[TruncationSample, ...] | None = None
     """The newest truncations of its replicas; None: not requested."""
+    start: BrokerStart | None = None
+    """Requested with `replicas`. None: not requested, or the broker has a version that does not report it."""
 
 
 def sample_broker(
@@ -203,6 +213,7 @@ def sample_broker(
         share_letters=led.share_letters,
         share_full=led.share_full,
         truncations=directories.truncations,
+        start=directories.start,
     )
 
 
@@ -277,13 +288,14 @@ class _Directories:
     rejected_clients: tuple[RejectedClientSample, ...] = ()
     failed_logins: tuple[FailedLoginSample, ...] = ()
     truncations: tuple[TruncationSample, ...] | None = None
+    start: BrokerStart | None = None
 
 
 def _log_dirs(connection: KafkaConnection) -> _Directories:
     """Size and lag in records (None before the first fetch) of each replica; total and free bytes of the directory with most free space, because a replica is in
     one directory; the failed, slow and hung directories."""
     body = m.DescribeLogDirsRequest(
-        topics=None, disks=True, traffic=True, requests=True, rejections=True, truncations=True
+        topics=None, disks=True, traffic=True, requests=True, rejections=True, truncations=True, start=True
     )
     response = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body)
     sound = [r for r in response.results if r.error_code == ErrorCode.NONE]
@@ -345,4 +357,5 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
             )
             for t in response.truncations
         ),
+        start=BrokerStart(response.start_ms, response.unclean_start) if response.start_ms >= 0 else None,
     )

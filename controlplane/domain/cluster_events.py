@@ -20,6 +20,7 @@ NAMES_MAX = 3
 class ClusterEventKind(StrEnum):
     BROKER_REGISTERED = "broker_registered"
     BROKER_DOWN = "broker_down"
+    BROKER_UNCLEAN_START = "broker_unclean_start"
     CONTROLLER_ELECTED = "controller_elected"
     CONTROLLER_LOST = "controller_lost"
     LEADERS_CHANGED = "leaders_changed"
@@ -80,6 +81,15 @@ def _registration_text(broker_id: int, before: BrokerLife | None) -> str:
     if before.alive:
         return sentence("Broker {broker} restarted.", broker=broker_id)
     return sentence("Broker {broker} registered again.", broker=broker_id)
+
+
+def unclean_start_event(broker_id: int) -> ObservedEvent:
+    """The event of a broker that started and had not shut down cleanly before."""
+    text = sentence(
+        "Broker {broker} started after an unclean shutdown: it was killed, it crashed or its machine stopped.",
+        broker=broker_id,
+    )
+    return ObservedEvent(ClusterEventKind.BROKER_UNCLEAN_START, str(broker_id), text)
 
 
 def leader_events(changes: Iterable[LeaderChange]) -> list[ObservedEvent]:

@@ -7,3 +7,8 @@ from datetime import UTC, datetime
 
 def utc_of_ms(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def ms_of_utc(at: datetime) -> int:
+    """The reverse of `utc_of_ms`."""
+    return round(at.timestamp() * 1000)

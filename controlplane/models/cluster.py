@@ -84,6 +84,12 @@ class Feature(models.Model):
         return f"{self.name}={self.level}"
 
 
+class BrokerQuerySet(models.QuerySet["Broker"]):
+    def mark_registered(self) -> None:
+        """Record that these brokers have registered and were not sent a request since. One that was down did not respond, but it is not silent."""
+        self.update(answered=None)
+
+
 class Broker(models.Model):
     """Liveness, endpoint and dynamic configs from the metadata log; values from the broker. `size_bytes`: sum of its replicas. `total_bytes` and
     `free_bytes`: of its log directory with the most free space. `replicas_on_disk`: number of replicas that it reports in its log directories.
@@ -140,9 +146,15 @@ class Broker(models.Model):
     dirs_slow = models.JSONField(default=list, verbose_name="slow log directories")
     dirs_hung = models.JSONField(default=list, verbose_name="hung log directories")
     dir_probe_ms = models.JSONField(default=dict, verbose_name="probe times of log directories, ms")
+    started_at = models.DateTimeField(null=True, help_text="Start of its process.")
+    unclean_start = models.BooleanField(
+        default=False, help_text="Whether its run before that start ended without a clean shutdown."
+    )
     answered = models.BooleanField(null=True, help_text="Whether the broker answered the last request for its metrics.")
     sampled_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField()
+
+    objects = BrokerQuerySet.as_manager()
 
     class Meta:
         ordering = ["broker_id"]

@@ -38,6 +38,7 @@ class BrokerShape(ByteRates):
     replicas_on_disk: NotRequired[int | None]
     dirs_failed: NotRequired[list[str]]
     dirs_slow: NotRequired[list[str]]
+    started_ms: NotRequired[int | None]
     size_as_of_ms: NotRequired[int | None]
 
 

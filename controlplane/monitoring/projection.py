@@ -144,7 +144,7 @@ class MetadataProjection:
 
     def _write_elections(self, controller: tuple[int | None, int | None], connected: bool, now: datetime) -> None:
         """The states before the first connection and the first controller are unknown."""
-        _write_events(
+        write_events(
             [
                 *cluster_events.zookeeper_events(self._zookeeper, connected),
                 *cluster_events.controller_events(self._controller, controller),
@@ -225,7 +225,7 @@ class MetadataProjection:
             for spot in changed
             if (before := self._partitions.get(spot)) is not None and before.leader != desired[spot].leader
         ]
-        _write_events(cluster_events.leader_events(elected), now)
+        write_events(cluster_events.leader_events(elected), now)
         for spot in changed:
             self._partitions[spot] = desired[spot]
             difference.partitions.setdefault(spot[0], []).append(spot[1])
@@ -303,7 +303,9 @@ class MetadataProjection:
         )
         self._brokers.update({i: sums[i] for i in changed})
         lives = {i: BrokerLife(s.state.alive, s.state.life) for i, s in sums.items()}
-        _write_events(cluster_events.broker_events(self._lives, lives), now)
+        write_events(cluster_events.broker_events(self._lives, lives), now)
+        registered = [i for i, life in lives.items() if life.alive and self._lives.get(i) != life]
+        Broker.objects.filter(broker_id__in=registered).mark_registered()
         self._lives = lives
         difference.brokers = True
 
@@ -323,7 +325,8 @@ class MetadataProjection:
         self._loaded = True
 
 
-def _write_events(events: list[ObservedEvent], now: datetime) -> None:
+def write_events(events: list[ObservedEvent], now: datetime) -> None:
+    """Write the rows of these events."""
     if not events:
         return
     ClusterEvent.objects.bulk_create(

@@ -302,6 +302,7 @@ class LivePublisher:
                 "replicas_on_disk": metrics.replica_counts_in_rows.get(i),
                 "dirs_failed": metrics.directories.get(i, {}).get("dirs_failed", []),
                 "dirs_slow": metrics.directories.get(i, {}).get("dirs_slow", []),
+                "started_ms": metrics.starts.in_row(i),
                 "size_as_of_ms": None if metrics.answered.get(i) is not False else metrics.responded_ms.get(i),
             }
             for i, s in sorted(self._broker_sums.items())

@@ -6,7 +6,7 @@ Invariant: without a response the old values stay with their age; they never bec
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -24,6 +24,7 @@ from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.message_metrics import MessageMetrics
 from controlplane.domain.times import utc_of_ms
 from controlplane.models import Broker, ObservedPartition, ObservedReplica, ObservedTopic
+from controlplane.monitoring.broker_starts import BrokerStarts
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.group_metrics import GroupMetrics
 from controlplane.monitoring.projection import MetadataProjection
@@ -87,7 +88,8 @@ class MetricsCache:
         self.share_lags = ShareGroupLags(self.share_limits.is_full)
         self.messages: Mapping[str, MessageMetrics] = {}
         """Half messages, delayed messages and dead letters by topic, from their own rounds."""
-        self.answered: dict[int, bool] = {}
+        self.answered: dict[int, bool | None] = {}
+        """True if a broker responded to the last request. None: it has registered since."""
         self.responded_ms: dict[int, int] = {}
         """Time of the last response of a broker, Unix ms."""
         self.space: dict[int, tuple[int, int]] = {}
@@ -102,6 +104,7 @@ class MetricsCache:
         self.requests = RequestStatistics()
         self.rejections = RejectionMetrics()
         self.rejected_clients = RejectedClients()
+        self.starts = BrokerStarts()
         self.directories: dict[int, dict[str, object]] = {}
         """The log directories as the broker reports them, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
@@ -147,6 +150,8 @@ class MetricsCache:
         newly_silent = any(self.answered.get(b) is not False for b in silent)
         for broker_id in silent:
             self._forget_broker(broker_id)
+        for broker_id in self._registered_meanwhile(samples, silent):
+            self.answered[broker_id] = None
         for sample in samples:
             self.answered[sample.broker_id] = True
             self.responded_ms[sample.broker_id] = sample.at_ms
@@ -178,6 +183,7 @@ class MetricsCache:
             self.requests.apply(sample)
             self.rejections.apply(sample)
             self.rejected_clients.apply(sample)
+            self.starts.apply(sample)
         if newly_silent or any(s.traffic is not None for s in samples):
             changed.traffic = self.traffic.sum_up(leaders)
         self._forget_gone(leaders, changed)
@@ -202,6 +208,11 @@ class MetricsCache:
         )
         self.share_lags.forget(changed.share_groups_gone)
         return changed
+
+    def _registered_meanwhile(self, samples: list[BrokerSample], silent: Container[int]) -> list[int]:
+        """Brokers without a response that were down when the requests of this round were sent, and are alive now."""
+        responded = {s.broker_id for s in samples}
+        return [b for b, found in self.answered.items() if not found and b not in responded and b not in silent]
 
     def _forget_broker(self, broker_id: int) -> None:
         """The broker did not respond. Its sizes stay as last reported."""
@@ -407,6 +418,7 @@ class MetricsCache:
         for by_broker in self.sizes.values():
             for broker_id, (size, _) in by_broker.items():
                 totals[broker_id] = totals.get(broker_id, 0) + size
+        self.starts.write_events(now)
         for broker_id, answered in self.answered.items():
             rates = self.traffic.broker(broker_id)
             values: dict[str, object] = {
@@ -419,6 +431,7 @@ class MetricsCache:
             if answered:
                 nothing = 0 if self.replica_counts.get(broker_id) == 0 else None
                 values |= {"sampled_at": now, "size_bytes": totals.get(broker_id, nothing)}
+                values |= self.starts.columns(broker_id)
                 if broker_id in self.space:
                     values["total_bytes"], values["free_bytes"] = self.space[broker_id]
                 if broker_id in self.replica_counts:

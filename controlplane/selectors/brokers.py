@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -37,13 +38,13 @@ SAMPLE_AGE_SECONDS_MAX = 30
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """`answered` False = its last sample failed, None = never sampled. Skews are per cent against the mean of live brokers. `cordoned`: the broker
-    gets no new replicas; `total_bytes`, `free_bytes`: its log directory with the most free space, `disk_alert`:
-    the severity of an alert about its free space, or empty; `leads` False: the broker is demoted.
-    `replicas_on_disk`: replicas in its log directories by its own report, `dirs_failed`: the failed ones of these directories,
-    `dirs_hung`: those of the failed ones whose disk did not respond, `dirs_slow`: those with a slow disk, `dir_probe_ms`: ms of the last
-    probe by directory. `tail_doubt`: why it may have lost acknowledged records before its last start ("" = no doubt), with the reason in
-    words and the next step, if there is one. `can` lists the operations that are possible now."""
+    """`answered` False = its last sample failed, None = never sampled. Skews are per cent against the mean of live brokers. `cordoned`: the broker gets no
+    new replicas; `total_bytes`, `free_bytes`: its log directory with the most free space, `disk_alert`: the severity of an alert about its free space, or
+    empty; `leads` False: the broker is demoted. `replicas_on_disk`: replicas in its log directories by its own report, `dirs_failed`: the failed ones of
+    these directories, `dirs_hung`: those of the failed ones whose disk did not respond, `dirs_slow`: those with a slow disk, `dir_probe_ms`: ms of the last
+    probe by directory. `started_at`: start of its process, null = not reported; `unclean_start`: its run before ended without a clean shutdown. `tail_doubt`:
+    why it may have lost acknowledged records before its last start ("" = no doubt), with the reason in words and the next step, if there is one. `can` lists
+    the operations that are possible now."""
 
     broker_id: int
     host: str
@@ -76,6 +77,8 @@ class BrokerRow:
     dirs_slow: list[str]
     dirs_hung: list[str]
     dir_probe_ms: dict[str, int]
+    started_at: datetime | None
+    unclean_start: bool
     tail_doubt: str
     tail_doubt_reason: str
     tail_doubt_action: str
@@ -84,6 +87,10 @@ class BrokerRow:
     @property
     def is_sample_old(self) -> bool:
         return self.sample_age_s is not None and self.sample_age_s > SAMPLE_AGE_SECONDS_MAX
+
+    @property
+    def started_s(self) -> float | None:
+        return age_s(self.started_at) if self.alive else None
 
     @property
     def stale_age_s(self) -> float | None:
@@ -223,6 +230,8 @@ def broker_list() -> list[BrokerRow]:
             dirs_slow=b.dirs_slow,
             dirs_hung=b.dirs_hung,
             dir_probe_ms=b.dir_probe_ms,
+            started_at=b.started_at,
+            unclean_start=b.unclean_start,
             tail_doubt=b.tail_doubt,
             tail_doubt_reason=explain_doubt(b.tail_doubt)[0],
             tail_doubt_action=explain_doubt(b.tail_doubt)[1],

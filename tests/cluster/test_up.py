@@ -174,6 +174,20 @@ def test_a_process_that_dies_is_started_again(devcluster: DevCluster, name: str)
     wait_for(lambda: devcluster.pids().get(name) not in (None, before), f"{name} to be started again", 20)
 
 
+def test_a_broker_that_was_killed_has_an_unclean_start(devcluster: DevCluster) -> None:
+    def start() -> tuple[object, object]:
+        status, body = devcluster.call("GET", "brokers/3")
+        return (body["started_at"], body["unclean_start"]) if status == 200 else (None, None)
+
+    devcluster.wait_for_the_console()
+    before, _ = wait_for(lambda: start() if start()[0] else None, "broker 3 to report its start")
+    devcluster.kill("broker-3")
+    _, unclean = wait_for(
+        lambda: found if (found := start())[0] not in (None, before) else None, "broker 3 to report another start"
+    )
+    assert unclean is True
+
+
 def test_a_stopped_process_stays_down_until_it_is_started(devcluster: DevCluster) -> None:
     assert manage("process", "kill", "controller-2", "--data-dir", str(devcluster.folder)).returncode == 0
     assert "controller-2" not in devcluster.pids()

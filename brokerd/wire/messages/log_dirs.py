@@ -84,6 +84,8 @@ class DescribeLogDirsRequest(Struct):
     clients_of: str = f("string", "2+", tag=10_013, tagged="2+")
     # A tag of Weir: the response must also contain the share partitions at their limit of records in flight that this broker leads.
     share_full: bool = f("bool", "2+", tag=10_014, tagged="2+")
+    # Likewise the start of the broker process.
+    start: bool = f("bool", "2+", tag=10_015, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -289,3 +291,6 @@ class DescribeLogDirsResponse(Struct):
         array("ShareInFlight"), "2+", tag=10_012, tagged="2+"
     )
     share_full: list[DescribeLogDirsResponse.ShareFull] = f(array("ShareFull"), "2+", tag=10_013, tagged="2+")
+    # The start of the broker process in Unix ms (-1: not requested), and whether the run before ended without a clean shutdown.
+    start_ms: int = f("int64", "2+", default=-1, tag=10_014, tagged="2+")
+    unclean_start: bool = f("bool", "2+", tag=10_015, tagged="2+")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from brokerd.apis.log_dirs import UNKNOWN_MS, UNREPORTED, LogDirsApi
+from brokerd.apis.log_dirs import UNKNOWN_MS, UNREPORTED, LogDirsApi, ProcessStart
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.authz.quotas import Quotas
 from brokerd.cluster.disk_health import DiskHealth
@@ -99,6 +99,17 @@ def test_the_health_of_disks_is_returned_on_request_only() -> None:
         [(DiskHealth.OK, UNKNOWN_MS, 0), (DiskHealth.OK, UNKNOWN_MS, ErrorCode.KAFKA_STORAGE_ERROR)],
     ]
     assert parse_frame(frame_of(responses[0])) == (7, responses[0])
+
+
+def test_the_start_of_the_broker_is_returned_on_request_only() -> None:
+    replica_manager: Any = SimpleNamespace(hosted={}, led_replicas=lambda: (), log_dirs=SimpleNamespace(all=[]))
+    others: Any = (SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple)
+    api = LogDirsApi(replica_manager, *others, start=ProcessStart(1_796_063_414_577, unclean=True))
+    response = respond(api, DescribeLogDirsRequest(topics=[], start=True))
+    assert (response.start_ms, response.unclean_start) == (1_796_063_414_577, True)
+    assert parse_frame(frame_of(response)) == (7, response)
+    without = respond(api, DescribeLogDirsRequest(topics=[]))
+    assert (without.start_ms, without.unclean_start) == (UNKNOWN_MS, False)
 
 
 @pytest.mark.parametrize(("configs", "cordoned"), [({}, False), ({"cordoned.log.dirs": "*"}, True)])

@@ -41,6 +41,17 @@ def test_the_state_of_a_broker_has_the_tone_of_its_log_directories(
     assert cluster_cells.broker_state(alive, answered, failed, slow) == shown
 
 
+@pytest.mark.parametrize(
+    ("started_s", "unclean", "shown"),
+    [(180, True, True), (180, False, False), (3_600, True, False), (None, True, False)],
+)
+def test_a_broker_that_restarted_after_an_unclean_shutdown_has_a_badge_for_an_hour(
+    started_s: float | None, unclean: bool, shown: bool
+) -> None:
+    badge = cluster_cells.restart_badge(started_s, unclean)
+    assert ("restarted 3 min ago" in badge) is shown and bool(badge) is shown
+
+
 def test_a_live_update_of_a_silent_broker_has_the_age_of_its_values() -> None:
     shape: shapes.BrokerShape = {
         "broker_id": 1,

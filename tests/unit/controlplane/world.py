@@ -145,6 +145,10 @@ class World:
         self.image.brokers[broker_id] = replace(self.image.brokers[broker_id], alive=False)
         self.project()
 
+    def register(self, broker_id: int) -> None:
+        self.image.brokers[broker_id] = replace(self.image.brokers[broker_id], alive=True)
+        self.project()
+
     def offline(self, name: str, index: int) -> None:
         self.put(name, index, isr=(), last_isr=(1,), leader=NO_LEADER, leader_broker_epoch=NO_BROKER_EPOCH)
 

@@ -69,6 +69,14 @@ def test_every_directory_has_the_broker_id_and_the_ids_of_the_others() -> None:
     assert not any(d.deep for d in again.dirs.all)
 
 
+def test_a_start_after_a_run_without_clean_shutdown_is_unclean() -> None:
+    harness = Harness()
+    assert not harness.start(A, B, clean=False).unclean_start, "a new broker has no earlier run"
+    killed = harness.start(A, B)
+    assert killed.unclean_start and killed.tail_intact, "the page cache has all records"
+    assert not harness.start(A, B).unclean_start
+
+
 def test_directories_of_different_brokers_are_rejected() -> None:
     harness = Harness()
     harness.start(A)

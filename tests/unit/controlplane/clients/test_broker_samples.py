@@ -15,6 +15,7 @@ from controlplane.clients.broker_samples import (
     PARTITIONS_PER_REQUEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    BrokerStart,
     FailedLoginSample,
     RejectedClientSample,
     TruncationSample,
@@ -73,7 +74,7 @@ class Broker:
                 partition_index=index, partition_size=size, offset_lag=lag, is_future_key=future
             )
 
-        assert body.traffic and body.requests and body.truncations
+        assert body.traffic and body.requests and body.truncations and body.start
         replicas = [partition(0, 500, 0), partition(1, 300, -1), partition(1, 9, 0, future=True)]
         replicas[0].bytes_in, replicas[0].replication_bytes_out = 9_000, 18_000
         topics = [r.DescribeLogDirsTopic(name="flights", partitions=replicas)]
@@ -94,6 +95,8 @@ class Broker:
         )
         login = r.FailedLogin(host="h", client_id="c", user="etl", mechanism="PLAIN", failure="wrong_password", count=2)
         return r(
+            start_ms=1_700_000_000_500,
+            unclean_start=True,
             requests=[produce],
             rejections=[total, rejected],
             failed_logins=[login],
@@ -146,6 +149,7 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
     assert sample.rejected_clients == (RejectedClientSample("User:x", "h", "c", "unauthorized", 3, denial),)
     assert sample.failed_logins == (FailedLoginSample("h", "c", "etl", "PLAIN", "wrong_password", 2),)
     assert sample.truncations == (TruncationSample(TOPIC_ID, 1, 10, 15, 12, 3, 1_700_000_000_000),)
+    assert sample.start == BrokerStart(1_700_000_000_500, unclean=True)
     assert sample.traffic == {F0: (9_000, 0, 0, 18_000)}, "only replicas with traffic"
 
 

@@ -9,10 +9,17 @@ from controlplane.domain.cluster_events import (
     broker_events,
     controller_events,
     leader_events,
+    unclean_start_event,
     zookeeper_events,
 )
 
 UP, DOWN, UP_AGAIN = BrokerLife(True, "a"), BrokerLife(False, "a"), BrokerLife(True, "b")
+
+
+def test_a_start_after_an_unclean_shutdown_is_an_event_of_the_broker() -> None:
+    event = unclean_start_event(2)
+    assert (event.kind, event.subject) == (ClusterEventKind.BROKER_UNCLEAN_START, "2")
+    assert event.text.startswith("Broker 2 started after an unclean shutdown")
 
 
 def test_a_broker_that_ends_starts_or_restarts_is_an_event() -> None:

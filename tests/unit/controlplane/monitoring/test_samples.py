@@ -72,6 +72,19 @@ def test_a_broker_without_a_response_keeps_its_metrics_and_is_marked(world: Worl
     assert Broker.objects.get(broker_id=1).answered is False
 
 
+def test_a_broker_that_registers_again_is_not_silent_before_a_request(world: World) -> None:
+    metrics = MetricsCache()
+    world.down(2)
+    metrics.write(metrics.apply([sample(1000, 100)], {}, world.image, 1000), world.projection, world.image)
+    assert Broker.objects.get(broker_id=2).answered is False
+    world.register(2)
+    assert Broker.objects.get(broker_id=2).answered is None, "the row of the new registration"
+    metrics.write(metrics.apply([sample(2000, 100)], {}, world.image, 2000), world.projection, world.image)
+    assert Broker.objects.get(broker_id=2).answered is None, "the requests were sent before"
+    metrics.write(metrics.apply([], {2: "timed out"}, world.image, 3000), world.projection, world.image)
+    assert Broker.objects.get(broker_id=2).answered is False
+
+
 def test_only_offsets_of_the_leader_count(world: World) -> None:
     world.topic("flights", (1, 2))
     metrics = MetricsCache()
