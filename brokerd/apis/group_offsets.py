@@ -28,6 +28,7 @@ from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.schema import NO_UUID
 
 NO_GROUP_SINCE = 9
 """First version of OffsetCommit whose clients know GROUP_ID_NOT_FOUND."""
@@ -35,7 +36,6 @@ FIRST_WITH_GROUPS = 8
 """First version of OffsetFetch that names several groups (KIP-709)."""
 FIRST_WITH_TOPIC_IDS = 10
 """First version of OffsetCommit and OffsetFetch that has topic ids instead of names (KIP-848)."""
-NO_TOPIC_ID = UUID(int=0)
 NOTHING = Offset(-1, -1, "", 0)
 NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 Found = dict[str, list[tuple[int, Offset, int]]]
@@ -127,7 +127,7 @@ class GroupOffsetsApi:
     def _offsets_of_group(
         self, request: Request, requested: m.OffsetFetchRequest.OffsetFetchRequestGroup, *, stable: bool
     ) -> m.OffsetFetchResponse.OffsetFetchResponseGroup:
-        """The topics of the response have ids, if the request has ids. Without topics in the request, a topic that was deleted is omitted then."""
+        """The topics of the response have ids if the request has ids. A request by ids without topics gets only topics that exist."""
         named, unknown = self._with_names(request, requested.topics or ())
         named_topics = None if requested.topics is None else {t.name: t.partition_indexes for t in named}
         offsets, error = self._find_offsets(
@@ -141,7 +141,7 @@ class GroupOffsetsApi:
         for name, partition_offsets in offsets.items():
             state = image.topic_named(name)
             if not by_id:
-                group.topics.append(_fetched_topic(name, NO_TOPIC_ID, partition_offsets))
+                group.topics.append(_fetched_topic(name, NO_UUID, partition_offsets))
             elif state is not None and state.ready:
                 group.topics.append(_fetched_topic(name, state.topic_id, partition_offsets))
         no_id = int(ErrorCode.UNKNOWN_TOPIC_ID)

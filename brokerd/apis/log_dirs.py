@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
 
 from brokerd.apis.connected_clients import connected_clients
 from brokerd.apis.share_partitions import Shared
@@ -15,7 +14,7 @@ from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.quotas import Quotas
 from brokerd.cluster.cordons import is_cordoned
-from brokerd.cluster.model import Now
+from brokerd.cluster.model import Now, ProcessStart
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.net.connection import Connection
 from brokerd.net.rejections import Rejections
@@ -70,13 +69,6 @@ REJECTED_CLIENTS_MAX = 100
 """Maximum number of clients with rejected requests per response."""
 
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
-
-
-class ProcessStart(NamedTuple):
-    """The start of the broker process, Unix ms. `unclean`: the run before it ended without a clean shutdown."""
-
-    at_ms: int
-    unclean: bool
 
 
 UNKNOWN_START = ProcessStart(UNKNOWN_MS, unclean=False)

@@ -47,6 +47,13 @@ def internal_topic_configs(name: str) -> dict[str, str]:
     return {**INTERNAL_TOPIC_DEFAULTS, **STARTUP_TOPIC_CONFIGS.get(name, {})} if name in INTERNAL_TOPICS else {}
 
 
+class ProcessStart(NamedTuple):
+    """The start of a broker process, Unix ms. `unclean`: the run before it ended without a clean shutdown."""
+
+    at_ms: int
+    unclean: bool
+
+
 class Now(NamedTuple):
     """The time of both clocks. Timers use `mono_ms` (monotonic); retention and record timestamps use `wall_ms` (Unix time in ms)."""
 

@@ -67,9 +67,8 @@ class BrokerIdentity:
         if latest is not None:
             earlier |= broker_lives.directory_lives(latest)
         self._lives = earlier | dict.fromkeys(self._ids.values(), self.life)
-        self.unclean_start = any(
-            m and not running_marker.closed_cleanly(self._disk, d.path, m) for d, m in metas.items()
-        )
+        self._clean = {d: running_marker.closed_cleanly(self._disk, d.path, m) for d, m in metas.items() if m}
+        self.unclean_start = not all(self._clean.values())
         """True if the last run ended without a clean shutdown: the broker was killed, it crashed, or its machine stopped. Its records are complete if there
         is no doubt."""
         self.doubt = self._find_doubt(metas, mixed=bool(readable_metas) and latest is None)
@@ -137,7 +136,10 @@ class BrokerIdentity:
                 paths,
                 CONSEQUENCE,
             )
-        doubts = {d: running_marker.find_doubt(self._disk, d.path, m, self._boot) for d, m in metas.items() if m}
+        doubts = {
+            d: running_marker.find_doubt(self._disk, d.path, metas[d], self._boot, clean=clean)
+            for d, clean in self._clean.items()
+        }
         for directory in metas:
             # A directory without a history is not a loss: it is new, or its earlier id is among the absent directories.
             directory.deep = doubts.get(directory) is not None

@@ -15,7 +15,7 @@ from brokerd.apis.fetch_sessions import Sessions
 from brokerd.apis.forwarding import SendToController
 from brokerd.apis.group_offsets import GroupOffsetsApi
 from brokerd.apis.groups import GroupsApi
-from brokerd.apis.log_dirs import LogDirsApi, ProcessStart
+from brokerd.apis.log_dirs import LogDirsApi
 from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
 from brokerd.apis.private_fetches import PrivateFetches
@@ -35,7 +35,7 @@ from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.authorizer import Authorizer
 from brokerd.authz.mutations import Mutations
 from brokerd.cluster.image import Image
-from brokerd.cluster.model import Now
+from brokerd.cluster.model import Now, ProcessStart
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.groups import CONSUMER
 from brokerd.delivery.delayed_front import DelayedFront

@@ -16,11 +16,12 @@ CLEAN = ".kafka_cleanshutdown"
 RUNNING = ".running"
 
 
-def find_doubt(disk: Disk, folder: Path, meta: Meta, boot: str) -> DirectoryDoubt | None:
-    """Return the reason why the log tails in `folder` are not trusted, from the evidence in the directory. None: all written data is present."""
+def find_doubt(disk: Disk, folder: Path, meta: Meta, boot: str, *, clean: bool) -> DirectoryDoubt | None:
+    """Return the reason why the log tails in `folder` are not trusted, from the evidence in the directory. None: all written data is present. `clean`: the
+    result of `closed_cleanly`."""
     if meta.get("tail.intact", "true") != "true":
         return DirectoryDoubt.NOTED
-    if closed_cleanly(disk, folder, meta):
+    if clean:
         return None
     rebooted = not boot or meta.get("boot.id") != boot
     found = DirectoryDoubt.UNCLEAN if rebooted else None

@@ -132,7 +132,12 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
     found = {m.get("directory.id", "") for m in metas.values()}
     copies: dict[tuple[str, int], InspectedCopy] = {}
     strays: list[str] = []
-    doubts = {d: running_marker.find_doubt(disk, d, meta, environment.boot_id) for d, meta in metas.items()}
+    doubts = {
+        d: running_marker.find_doubt(
+            disk, d, meta, environment.boot_id, clean=running_marker.closed_cleanly(disk, d, meta)
+        )
+        for d, meta in metas.items()
+    }
     latest = broker_lives.find_newest(list(metas.values()))
     doubt = broker_lives.most_severe_doubt(doubts.values())
     if metas and latest is None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from brokerd.cluster.disk_health import DiskHealth
+from brokerd.cluster.model import ProcessStart
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -108,14 +109,6 @@ class TruncationSample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerStart:
-    """The start of a broker process, in Unix ms. `unclean`: its run before ended without a clean shutdown."""
-
-    at_ms: int
-    unclean: bool
-
-
-@dataclass(frozen=True, slots=True)
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
     unknown) of all its replicas; None = not requested. Three values are requested together with `replicas`. `space`: (total bytes, free bytes) of the
@@ -159,7 +152,7 @@ class BrokerSample:
     """(group, partition) of the share partitions at their limit of records in flight that the broker leads; None: not requested."""
     truncations: tuple[TruncationSample, ...] | None = None
     """The newest truncations of its replicas; None: not requested."""
-    start: BrokerStart | None = None
+    start: ProcessStart | None = None
     """Requested with `replicas`. None: not requested, or the broker has a version that does not report it."""
 
 
@@ -288,7 +281,7 @@ class _Directories:
     rejected_clients: tuple[RejectedClientSample, ...] = ()
     failed_logins: tuple[FailedLoginSample, ...] = ()
     truncations: tuple[TruncationSample, ...] | None = None
-    start: BrokerStart | None = None
+    start: ProcessStart | None = None
 
 
 def _log_dirs(connection: KafkaConnection) -> _Directories:
@@ -357,5 +350,5 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
             )
             for t in response.truncations
         ),
-        start=BrokerStart(response.start_ms, response.unclean_start) if response.start_ms >= 0 else None,
+        start=ProcessStart(response.start_ms, response.unclean_start) if response.start_ms >= 0 else None,
     )

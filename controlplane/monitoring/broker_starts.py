@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from controlplane.clients.broker_samples import BrokerSample, BrokerStart
+from brokerd.cluster.model import ProcessStart
+from controlplane.clients.broker_samples import BrokerSample
 from controlplane.domain import cluster_events
 from controlplane.domain.times import ms_of_utc, utc_of_ms
 from controlplane.models import Broker
@@ -19,7 +20,7 @@ class BrokerStarts:
     """`reported`: the start of each broker, by its latest response."""
 
     def __init__(self) -> None:
-        self.reported: dict[int, BrokerStart] = {}
+        self.reported: dict[int, ProcessStart] = {}
         self._in_rows: dict[int, int] | None = None
         """The starts in the rows, Unix ms; None before they are read."""
 

@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pytest
 
-from brokerd.apis.log_dirs import UNKNOWN_MS, UNREPORTED, LogDirsApi, ProcessStart
+from brokerd.apis.log_dirs import UNKNOWN_MS, UNREPORTED, LogDirsApi
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.authz.quotas import Quotas
 from brokerd.cluster.disk_health import DiskHealth
 from brokerd.cluster.image import Image
-from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
+from brokerd.cluster.model import Now, PartitionState, ProcessStart, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.quota_entities import PRODUCE
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.sasl_failures import SaslFailure
@@ -49,14 +49,15 @@ def respond(api: LogDirsApi, body: DescribeLogDirsRequest) -> DescribeLogDirsRes
     return response
 
 
-def frame_of(response: DescribeLogDirsResponse) -> bytes:
+def frame_of(response: DescribeLogDirsResponse, version: int = 4) -> bytes:
     """The frame of the response to the request with the correlation ID 7."""
-    return b"".join(bytes(part) for part in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, response))  # type: ignore[arg-type]
+    parts: list[Any] = encode_response(ApiKey.DESCRIBE_LOG_DIRS, version, 7, response)
+    return b"".join(map(bytes, parts))
 
 
-def parse_frame(frame: bytes) -> tuple[int, Any]:
+def parse_frame(frame: bytes, version: int = 4) -> tuple[int, Any]:
     """(correlation ID, response)."""
-    return decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:])
+    return decode_response(ApiKey.DESCRIBE_LOG_DIRS, version, memoryview(frame)[4:])
 
 
 def describe_log_dirs(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
@@ -119,12 +120,9 @@ def test_the_log_directories_of_a_cordoned_broker_are_cordoned(configs: dict[str
     replica_manager: Any = SimpleNamespace(
         hosted={}, disk=disk, log_dirs=SimpleNamespace(all=[LogDir(Path("/a"))]), broker_id=1, image=image
     )
-    api = LogDirsApi(
-        replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
-    )  # type: ignore[arg-type]
-    response = respond(api, DescribeLogDirsRequest(topics=None))
-    encoded = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 5, 7, response))  # type: ignore[arg-type]
-    _, decoded = decode_response(ApiKey.DESCRIBE_LOG_DIRS, 5, memoryview(encoded)[4:])
+    others: Any = (SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple)
+    response = respond(LogDirsApi(replica_manager, *others), DescribeLogDirsRequest(topics=None))
+    _, decoded = parse_frame(frame_of(response, 5), 5)
     assert [r.is_cordoned for r in decoded.results] == [cordoned]
 
 

@@ -292,4 +292,6 @@ def test_a_malformed_marker_is_not_a_clean_shutdown() -> None:
     disk = SimDisk()
     disk.mkdir(A)
     disk.replace(A / CLEAN, b"\xff")
-    assert running_marker.find_doubt(disk, A, {"life.id": "x", "boot.id": "b"}, "c") is DirectoryDoubt.UNCLEAN
+    assert (
+        running_marker.find_doubt(disk, A, {"life.id": "x", "boot.id": "b"}, "c", clean=False) is DirectoryDoubt.UNCLEAN
+    )

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.disk_health import DiskHealth
+from brokerd.cluster.model import ProcessStart
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -15,7 +16,6 @@ from controlplane.clients.broker_samples import (
     PARTITIONS_PER_REQUEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    BrokerStart,
     FailedLoginSample,
     RejectedClientSample,
     TruncationSample,
@@ -149,7 +149,7 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
     assert sample.rejected_clients == (RejectedClientSample("User:x", "h", "c", "unauthorized", 3, denial),)
     assert sample.failed_logins == (FailedLoginSample("h", "c", "etl", "PLAIN", "wrong_password", 2),)
     assert sample.truncations == (TruncationSample(TOPIC_ID, 1, 10, 15, 12, 3, 1_700_000_000_000),)
-    assert sample.start == BrokerStart(1_700_000_000_500, unclean=True)
+    assert sample.start == ProcessStart(1_700_000_000_500, unclean=True)
     assert sample.traffic == {F0: (9_000, 0, 0, 18_000)}, "only replicas with traffic"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.clients.broker_samples import BrokerSample, BrokerStart
+from brokerd.cluster.model import ProcessStart
+from controlplane.clients.broker_samples import BrokerSample
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.times import utc_of_ms
 from controlplane.models import Broker, ClusterEvent
@@ -14,7 +15,7 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def report(metrics: MetricsCache, world: World, start: BrokerStart | None) -> None:
+def report(metrics: MetricsCache, world: World, start: ProcessStart | None) -> None:
     changed = metrics.apply([BrokerSample(2, 9_000, {}, {}, start=start)], {}, world.image, 9_000)
     metrics.write(changed, world.projection, world.image)
 
@@ -29,16 +30,16 @@ TEXT = "Broker 2 started after an unclean shutdown: it was killed, it crashed or
 
 def test_a_start_after_an_unclean_shutdown_is_in_the_row_and_one_event(world: World) -> None:
     metrics = MetricsCache()
-    report(metrics, world, BrokerStart(1_000, unclean=False))
+    report(metrics, world, ProcessStart(1_000, unclean=False))
     assert metrics.starts.in_row(2) == 1_000 and events() == []
     for _ in range(2):
-        report(metrics, world, BrokerStart(5_001, unclean=True))
+        report(metrics, world, ProcessStart(5_001, unclean=True))
     row = Broker.objects.get(broker_id=2)
     assert (row.started_at, row.unclean_start) == (utc_of_ms(5_001), True)
     assert events() == [TEXT]
-    report(MetricsCache(), world, BrokerStart(5_001, unclean=True))
+    report(MetricsCache(), world, ProcessStart(5_001, unclean=True))
     assert events() == [TEXT], "after a restart of the monitor the start is known from the row"
-    report(metrics, world, BrokerStart(8_000, unclean=False))
+    report(metrics, world, ProcessStart(8_000, unclean=False))
     assert Broker.objects.get(broker_id=2).unclean_start is False and events() == [TEXT]
 
 
@@ -46,5 +47,5 @@ def test_the_first_start_that_a_broker_reports_is_no_event(world: World) -> None
     metrics = MetricsCache()
     report(metrics, world, None)
     assert Broker.objects.get(broker_id=2).started_at is None and metrics.starts.in_row(2) is None
-    report(metrics, world, BrokerStart(5_000, unclean=True))
+    report(metrics, world, ProcessStart(5_000, unclean=True))
     assert Broker.objects.get(broker_id=2).unclean_start and events() == []
