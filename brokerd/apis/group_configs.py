@@ -1,4 +1,4 @@
-"""Settings of consumer groups (KIP-848) and share groups (KIP-932): Kafka's resource type GROUP.
+"""Settings of consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071): Kafka's resource type GROUP.
 
 Invariants: a group's settings are within the brokers' limits. They are a row in the database and a record of the metadata log, and override the
 brokers' settings. As in Kafka, the group need not exist. Does not contain: the effect of a setting (`config/groups`).
@@ -13,6 +13,7 @@ from brokerd.cluster.metadata import GROUP
 from brokerd.cluster.requests import AccessUpdate, AlterConfigOp, ItemResult, OpType
 from brokerd.config.groups import GROUP_CONFIGS, group_problem
 from brokerd.config.share_groups import SHARE_CONFIGS
+from brokerd.config.streams_groups import STREAMS_CONFIGS
 from brokerd.wire.errors import ErrorCode
 
 RESOURCE_GROUP = 32
@@ -39,6 +40,9 @@ class GroupConfigs:
             layers = [(name, own[name], SOURCE_GROUP)] if name in own else []
             default = (s.broker, str(self._values[s.broker])) if s.broker is not None else (name, s.default)
             out.append((name, [*layers, (*default, 5)], s.doc))
+        for name, t in STREAMS_CONFIGS.items():
+            layers = [(name, own[name], SOURCE_GROUP)] if name in own else []
+            out.append((name, [*layers, (t.broker, str(self._values[t.broker]), 5)], t.doc))
         return out
 
     def change(self, group_id: str, operations: Sequence[AlterConfigOp]) -> AccessUpdate | ItemResult:

@@ -24,6 +24,7 @@ from brokerd.coordinator.consumer.consumer_protocol import PROTOCOL_TYPE
 from brokerd.coordinator.consumer.group import ConsumerGroupMachine
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.coordinator.share_group.group import ShareGroup
+from brokerd.coordinator.streams_group.group import StreamsGroup
 from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -207,7 +208,7 @@ class GroupOffsetsApi:
     ) -> tuple[Found, int]:
         """(offsets, error of the group). `named_topics` None: all committed offsets. Offset -1: nothing committed."""
         group, error = self._groups.find_existing(group_id)
-        if isinstance(group, ConsumerGroupMachine) and (member_id is not None or epoch >= 0):
+        if isinstance(group, ConsumerGroupMachine | StreamsGroup) and (member_id is not None or epoch >= 0):
             error = group.epoch_error(member_id or "", epoch)
         offsets = group.commits.offsets if group is not None else {}
         unstable = group.commits.unstable() if stable and group is not None else frozenset()

@@ -17,6 +17,7 @@ from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.group_replay import AnyGroup
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.coordinator.share_group.group import ShareGroup
+from brokerd.coordinator.streams_group.group import StreamsGroup
 from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -32,7 +33,7 @@ NOT_FOUND_SINCE = 6
 """First version of DescribeGroups that has GROUP_ID_NOT_FOUND. Older versions describe such a group as dead (KIP-1043)."""
 FIRST_WITH_SHARE = 6
 """First version of FindCoordinator with share coordinators."""
-CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
@@ -417,4 +418,6 @@ class GroupsApi:
 def _group_type(group: AnyGroup) -> str:
     if isinstance(group, Group):
         return CLASSIC
+    if isinstance(group, StreamsGroup):
+        return STREAMS
     return SHARE if isinstance(group, ShareGroup) else CONSUMER

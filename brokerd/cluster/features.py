@@ -14,7 +14,8 @@ FEATURES: dict[str, Range] = {TRANSACTION_VERSION: (0, 2)}
 """{name: (lowest, highest level)} that this program supports. 0 is "not finalised". A new range requires a new level of the metadata log, so that
 every broker supports it."""
 SHARE_VERSION = "share.version"
-FIXED: dict[str, int] = {SHARE_VERSION: 1}
+STREAMS_VERSION = "streams.version"
+FIXED: dict[str, int] = {SHARE_VERSION: 1, STREAMS_VERSION: 1}
 """{name: level} of features that this program always has. They are not in the metadata log and cannot be changed."""
 FEATURES_LEVEL = 4
 """Lowest level of the metadata log that can store finalised features."""

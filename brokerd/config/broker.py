@@ -26,6 +26,7 @@ from brokerd.config.listeners import (
 from brokerd.config.remote import REMOTE_SETTINGS
 from brokerd.config.security import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
 from brokerd.config.share_groups import SHARE_SETTINGS, check_share
+from brokerd.config.streams_groups import STREAMS_SETTINGS, check_streams
 from brokerd.config.types import Setting, one_of, parse_bool, properties, split_items
 from brokerd.config.zookeeper_client import ZOOKEEPER_SETTINGS
 
@@ -141,6 +142,7 @@ SETTINGS: tuple[Setting, ...] = (
     *REMOTE_SETTINGS,
     *GROUP_SETTINGS,
     *SHARE_SETTINGS,
+    *STREAMS_SETTINGS,
     *ZOOKEEPER_SETTINGS,
     *SSL_SETTINGS,
     *SASL_SETTINGS,
@@ -236,6 +238,7 @@ class BrokerConfig:
             group_settings.check(values)
             remote.check(values)
             check_share(values)
+            check_streams(values)
             listeners = listener_configs(values)
             inter_broker = inter_broker_listener(values, listeners)
             unknown = {name for name, _ in per_listener} - {listener.name for listener in listeners}

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from brokerd.config.share_groups import SHARE_CONFIGS, share_problem
+from brokerd.config.streams_groups import STREAMS_CONFIGS, streams_problem
 from brokerd.config.types import Setting, split_items
 
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
 ASSIGNORS = ("uniform", "range")
 """Server-side assignors of the consumer protocol, under Kafka's names (`brokerd.coordinator.consumer.assignors`)."""
 BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED = MIGRATIONS = "bidirectional", "upgrade", "downgrade", "disabled"
@@ -24,8 +25,8 @@ def _assignors(text: str) -> tuple[str, ...]:
 
 def _protocols(text: str) -> tuple[str, ...]:
     names = split_items(text.lower())
-    if CLASSIC not in names or not set(names) <= {CLASSIC, CONSUMER}:
-        raise ValueError(f"expected {CLASSIC}, or {CLASSIC},{CONSUMER}")
+    if CLASSIC not in names or not set(names) <= {CLASSIC, CONSUMER, STREAMS}:
+        raise ValueError(f"expected {CLASSIC}, and optionally {CONSUMER} and {STREAMS}")
     return names
 
 
@@ -53,7 +54,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     Setting("group.max.session.timeout.ms", int, 1_800_000, "Maximum session time-out that a member of a classic group may request.", 1),
     Setting("group.initial.rebalance.delay.ms", int, 0, "Delay before the first rebalance of a new group, so that more members can join.", 0),
     Setting("group.max.size", int, 10_000, "Maximum number of members of a classic group.", 1),
-    Setting("group.coordinator.rebalance.protocols", _protocols, (CLASSIC, CONSUMER), "Enabled group protocols: classic, or classic,consumer."),
+    Setting("group.coordinator.rebalance.protocols", _protocols, (CLASSIC, CONSUMER, STREAMS), "Enabled group protocols: classic, and optionally consumer and streams."),
     Setting("group.consumer.session.timeout.ms", int, 45_000, "Session time-out of members that use the consumer protocol.", 1),
     Setting("group.consumer.min.session.timeout.ms", int, 45_000, "Minimum session time-out that may be set for a consumer group.", 1),
     Setting("group.consumer.max.session.timeout.ms", int, 60_000, "Maximum session time-out that may be set for a consumer group.", 1),
@@ -99,20 +100,24 @@ GROUP_CONFIGS = {
         "Minimum time between two assignments of this group.",
     ),
 }
-"""Kafka's settings of consumer groups. Those of share groups are in `share_groups`."""
+"""Kafka's settings of consumer groups. Those of share groups are in `share_groups`, those of streams groups in `streams_groups`."""
 
 
 def group_problem(overrides: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
     """Return the reason why the settings `overrides` of a group are invalid, or None. `values` are the broker's settings."""
     for name, text in overrides.items():
-        if name in SHARE_CONFIGS:
+        if name in SHARE_CONFIGS or name in STREAMS_CONFIGS:
             continue
         definition = GROUP_CONFIGS.get(name)
         if definition is None:
             known = (
                 [*GROUP_CONFIGS]
                 if name.startswith("consumer.")
-                else ["consumer.*", "share.*, errors.deadletterqueue.*, weir.share.* (docs/share-groups.md)"]
+                else [
+                    "consumer.*",
+                    "streams.*",
+                    "share.*, errors.deadletterqueue.*, weir.share.* (docs/share-groups.md)",
+                ]
             )
             return f"unknown group setting {name[:60]!r}; known are {', '.join(known)}"
         if (
@@ -125,7 +130,9 @@ def group_problem(overrides: Mapping[str, str], values: Mapping[str, Any]) -> st
     config = group_config(values, overrides)
     if config.heartbeat_ms >= config.session_ms:
         return "the heartbeat interval must be below the session time-out"
-    return share_problem({name: text for name, text in overrides.items() if name in SHARE_CONFIGS}, values)
+    of_share = {name: text for name, text in overrides.items() if name in SHARE_CONFIGS}
+    of_streams = {name: text for name, text in overrides.items() if name in STREAMS_CONFIGS}
+    return share_problem(of_share, values) or (streams_problem(of_streams, values) if of_streams else None)
 
 
 def check(values: Mapping[str, Any]) -> None:

@@ -17,21 +17,25 @@ from brokerd.coordinator.consumer.mixed_group import MixedGroup
 from brokerd.coordinator.share_group import records as share_records
 from brokerd.coordinator.share_group.events import ShareGroupChange, ShareRecordKey
 from brokerd.coordinator.share_group.group import ShareGroup
+from brokerd.coordinator.streams_group import records as streams_records
+from brokerd.coordinator.streams_group.events import StreamsGroupChange, StreamsRecordKey
+from brokerd.coordinator.streams_group.group import StreamsGroup
 from brokerd.wire.records import Record
 
-AnyGroup = Group | MixedGroup | ShareGroup
+AnyGroup = Group | MixedGroup | ShareGroup | StreamsGroup
 
 
 class Replay:
-    """`classic` and `consumer` create an empty group from a group id and its offsets, `share` from a group id."""
+    """`classic`, `consumer` and `streams` create an empty group from a group id and its offsets, `share` from a group id."""
 
     def __init__(
         self,
         classic: Callable[[str, GroupOffsets], Group],
         consumer: Callable[[str, GroupOffsets], MixedGroup],
         share: Callable[[str], ShareGroup],
+        streams: Callable[[str, GroupOffsets], StreamsGroup],
     ) -> None:
-        self._classic, self._consumer, self._share = classic, consumer, share
+        self._classic, self._consumer, self._share, self._streams = classic, consumer, share, streams
 
     def read(self, groups: dict[str, AnyGroup], record: Record, producer_id: int | None) -> str | None:
         """Apply a record. Returns the group id of a transactional offset commit, otherwise None."""
@@ -42,6 +46,9 @@ class Replay:
             return None
         if kind in share_records.KEY_TYPES:
             self._apply_share_record(groups, record)
+            return None
+        if kind in streams_records.KEY_TYPES:
+            self._apply_streams_record(groups, record)
             return None
         name = records.read_key(key)
         if name.topic is not None:
@@ -97,6 +104,21 @@ class Replay:
         if not isinstance(known, ShareGroup):
             known = groups[group_id] = self._share(group_id)
         known.apply(ShareGroupChange(fact, name, share_records.read_value(fact, record.value)), record.timestamp)
+
+    def _apply_streams_record(self, groups: dict[str, AnyGroup], record: Record) -> None:
+        group_id, fact, name = streams_records.read_key(record.key or b"")
+        known = groups.get(group_id)
+        if record.value is None:
+            if isinstance(known, StreamsGroup):
+                if fact is StreamsRecordKey.GROUP:
+                    groups[group_id] = self._classic(group_id, known.commits)
+                else:
+                    known.apply(StreamsGroupChange(fact, name, None), record.timestamp)
+            return
+        value = streams_records.read_value(fact, record.value)
+        if not isinstance(known, StreamsGroup):
+            known = groups[group_id] = self._streams(group_id, known.commits if known else GroupOffsets())
+        known.apply(StreamsGroupChange(fact, name, value), record.timestamp)
 
 
 def has_only_tombstones(group: AnyGroup) -> bool:

@@ -14,6 +14,7 @@ from brokerd.coordinator.consumer.mixed_group import MixedGroup
 from brokerd.coordinator.group_replay import AnyGroup
 from brokerd.coordinator.shard import CoordinatorShard
 from brokerd.coordinator.share_group.group import ShareGroup
+from brokerd.coordinator.streams_group.group import StreamsGroup
 
 
 @dataclass(slots=True)
@@ -21,7 +22,7 @@ class GroupShard(CoordinatorShard):
     groups: dict[str, AnyGroup] = field(default_factory=dict)
     touched: dict[int, set[str]] = field(default_factory=dict)
     """{producer id: ids of groups with pending offsets of its transaction}."""
-    replaced: list[MixedGroup | ShareGroup] = field(default_factory=list)
+    replaced: list[MixedGroup | ShareGroup | StreamsGroup] = field(default_factory=list)
     """Replaced groups with replies that wait for a write."""
     was_unavailable: bool = False
     """True if the shard rejected requests at the last tick."""

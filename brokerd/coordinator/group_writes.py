@@ -16,6 +16,8 @@ from brokerd.coordinator.group_shard import GroupShard
 from brokerd.coordinator.shard import REJECTED_BEFORE_APPEND, ShardManager
 from brokerd.coordinator.share_group import records as share_records
 from brokerd.coordinator.share_group.group import ShareGroup
+from brokerd.coordinator.streams_group import records as streams_records
+from brokerd.coordinator.streams_group.group import StreamsGroup
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record, build
 
@@ -31,6 +33,8 @@ class GroupWrites(ShardManager[GroupShard]):
             return self._records([(formats.group_key(group.group_id), None)])
         if isinstance(group, ShareGroup):
             return self._records([(share_records.key(group.group_id, c), None) for c in group.tombstones()])
+        if isinstance(group, StreamsGroup):
+            return self._records([(streams_records.key(group.group_id, c), None) for c in group.tombstones()])
         return self._records([(consumer_records.key(group.group_id, c), None) for c in group.tombstones()])
 
     def _write(

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
 from brokerd.config.groups import BIDIRECTIONAL, DOWNGRADE, UPGRADE, GroupConfig
 from brokerd.config.share_groups import ShareGroupConfig
+from brokerd.config.streams_groups import StreamsGroupConfig
 from brokerd.coordinator import offset_expiration
 from brokerd.coordinator.classic import events
 from brokerd.coordinator.classic import records as formats
@@ -40,15 +42,27 @@ from brokerd.coordinator.share_group.events import (
     StateInitialized,
 )
 from brokerd.coordinator.share_group.group import ShareGroup
+from brokerd.coordinator.streams_group import group as streams_group
+from brokerd.coordinator.streams_group import records as streams_records
+from brokerd.coordinator.streams_group.events import PersistStreamsChanges
+from brokerd.coordinator.streams_group.group import StreamsGroup
 from brokerd.wire.end_transaction_marker import marker_of
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import BatchHeader, Record, records_of
 
 log = logging.getLogger(__name__)
 
-Effect = events.Effect | PersistChanges | share_group.Effect
+Effect = events.Effect | PersistChanges | share_group.Effect | streams_group.Effect
 InitializeShareState = Callable[[str, InitializeState, Callable[[StateInitialized], None]], None]
 """Sends a request to the share coordinators: (group id, request, callback for the response)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeConfigs:
+    """The settings of share groups and streams groups, by group id."""
+
+    share: Callable[[str], ShareGroupConfig] = lambda group_id: ShareGroupConfig()
+    streams: Callable[[str], StreamsGroupConfig] = lambda group_id: StreamsGroupConfig()
 
 
 class GroupCoordinator(GroupWrites):
@@ -66,7 +80,7 @@ class GroupCoordinator(GroupWrites):
         migration: str = BIDIRECTIONAL,
         draw: Callable[[], str] = lambda: str(uuid4()),
         permanent: Callable[[str], bool] = lambda group_id: False,
-        share_config: Callable[[str], ShareGroupConfig] = lambda group_id: ShareGroupConfig(),
+        type_configs: TypeConfigs = TypeConfigs(),
         initialize_state: InitializeShareState = lambda group_id, request, done: None,
     ) -> None:
         super().__init__(GROUP_OFFSETS_TOPIC, coordinator_log, clock, GroupShard)
@@ -74,8 +88,8 @@ class GroupCoordinator(GroupWrites):
         self._initial_delay_ms, self._size_max, self._expired_ms = initial_delay_ms, size_max, 0
         self._retention_ms, self.metadata_bytes_max, self._permanent = retention_ms, metadata_bytes_max, permanent
         self._upgrades, self._downgrades = (migration in (BIDIRECTIONAL, way) for way in (UPGRADE, DOWNGRADE))
-        self._share_config, self._initialize_state = share_config, initialize_state
-        self._replayed = Replay(self._classic, self._consumer, self._share)
+        self._type_configs, self._initialize_state = type_configs, initialize_state
+        self._replayed = Replay(self._classic, self._consumer, self._share, self._streams)
 
     def _classic(self, group_id: str, commits: GroupOffsets) -> Group:
         return Group(group_id, self._initial_delay_ms, self._size_max, commits=commits)
@@ -84,7 +98,10 @@ class GroupCoordinator(GroupWrites):
         return MixedGroup(group_id, topics=self._topics, group_config=self._group_config(group_id), commits=commits)
 
     def _share(self, group_id: str) -> ShareGroup:
-        return ShareGroup(group_id, topics=self._topics, config=self._share_config(group_id))
+        return ShareGroup(group_id, topics=self._topics, config=self._type_configs.share(group_id))
+
+    def _streams(self, group_id: str, commits: GroupOffsets) -> StreamsGroup:
+        return StreamsGroup(group_id, topics=self._topics, config=self._type_configs.streams(group_id), commits=commits)
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def tick(self, now: Now) -> None:
@@ -152,7 +169,9 @@ class GroupCoordinator(GroupWrites):
         if isinstance(group, MixedGroup):
             group.group_config = self._group_config(group_id)
         elif isinstance(group, ShareGroup):
-            group.config = self._share_config(group_id)
+            group.config = self._type_configs.share(group_id)
+        elif isinstance(group, StreamsGroup):
+            group.config = self._type_configs.streams(group_id)
 
     # -- finding -----------------------------------------------------------------------------------------------------------
     def find_existing(self, group_id: str) -> tuple[AnyGroup | None, int]:
@@ -198,7 +217,7 @@ class GroupCoordinator(GroupWrites):
     def _create(self, partition: int, shard: GroupShard, group_id: str, action: GroupAction) -> AnyGroup:
         """A new group. An empty group of the other protocol is replaced by it: the new one keeps its offsets and continues its generations."""
         replaced = shard.groups.get(group_id)
-        commits = replaced.commits if isinstance(replaced, Group | MixedGroup) else GroupOffsets()
+        commits = replaced.commits if isinstance(replaced, Group | MixedGroup | StreamsGroup) else GroupOffsets()
         created: AnyGroup
         match action:
             case GroupAction.CREATE_SHARE:
@@ -206,9 +225,11 @@ class GroupCoordinator(GroupWrites):
             case GroupAction.CREATE_CONSUMER:
                 created = self._consumer(group_id, commits)
                 created.epoch = replaced.generation if isinstance(replaced, Group) else 0
+            case GroupAction.CREATE_STREAMS:
+                created = self._streams(group_id, commits)
             case _:
                 created = self._classic(group_id, commits)
-                created.generation = replaced.epoch if isinstance(replaced, MixedGroup) else 0
+                created.generation = replaced.epoch if isinstance(replaced, MixedGroup | StreamsGroup) else 0
         if replaced is not None:
             self._write(partition, shard, self._group_tombstones(replaced), lambda error: None)
             shard.replace(replaced, created)
@@ -293,6 +314,9 @@ class GroupCoordinator(GroupWrites):
                 case PersistShareChanges():
                     made = [(share_records.key(group.group_id, c), share_records.value(c)) for c in effect.changes]
                     self._persist_portions(partition, shard, group, effect.number, made)
+                case PersistStreamsChanges():
+                    parts = [(streams_records.key(group.group_id, c), streams_records.value(c)) for c in effect.changes]
+                    self._persist_portions(partition, shard, group, effect.number, parts)
                 case InitializeState():
                     self._initialize(partition, shard, group, effect)
                 case PersistChanges():

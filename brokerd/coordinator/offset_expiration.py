@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from brokerd.cluster.model import Now
 from brokerd.coordinator.classic.events import State, TopicIndex
+from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.consumer import consumer_protocol
 from brokerd.coordinator.consumer.group import ConsumerGroupMachine
 from brokerd.coordinator.consumer.migration import subscription_data
 from brokerd.coordinator.group_replay import AnyGroup
 from brokerd.coordinator.share_group.group import ShareGroup
+from brokerd.coordinator.streams_group.group import StreamsGroup
 
 
 def subscribed_topics(group: AnyGroup) -> frozenset[str] | None:
     """The topics that the members are subscribed to. None: the subscription cannot be read, so it may be any topic."""
-    if isinstance(group, ConsumerGroupMachine | ShareGroup):
+    if isinstance(group, ConsumerGroupMachine | ShareGroup | StreamsGroup):
         return group.subscribed_names()
     if group.members and group.protocol_type != consumer_protocol.PROTOCOL_TYPE:
         return None
@@ -37,7 +39,7 @@ def find_expired(group: AnyGroup, now: Now, retention_ms: int) -> tuple[list[Top
     old = [k for k, o in group.commits.offsets.items() if now.wall_ms - o.commit_wall_ms > retention_ms]
     if group.members:
         read = subscribed_topics(group)
-        if read is None or (not isinstance(group, ConsumerGroupMachine) and group.state is not State.STABLE):
+        if read is None or (isinstance(group, Group) and group.state is not State.STABLE):
             return [], False
         return [k for k in old if k[0] not in read], False
     if group.state.value != State.EMPTY.value or now.wall_ms - group.empty_since_wall_ms <= retention_ms:

@@ -19,7 +19,8 @@ from brokerd.cluster.routes import ROUTE_GROUP_PREFIX
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.groups import GroupConfig, group_config
 from brokerd.config.share_groups import DEAD_LETTER_PREFIX, ShareGroupConfig, share_group_config
-from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.config.streams_groups import StreamsGroupConfig, streams_group_config
+from brokerd.coordinator.groups import GroupCoordinator, TypeConfigs
 from brokerd.coordinator.share_group.events import InitializeState, StateInitialized
 from brokerd.coordinator.share_state.coordinator import ShareCoordinator
 from brokerd.coordinator.share_state.persister import SharePersister, request_all
@@ -102,7 +103,7 @@ class Coordinators:
             migration=config["group.consumer.migration.policy"],
             draw=draw_id,
             permanent=self._is_of_route,
-            share_config=self.share_config,
+            type_configs=TypeConfigs(self.share_config, self._streams_config),
             initialize_state=self._initialize_state,
         )
         markers = TransactionMarkerChannelManager(
@@ -185,6 +186,9 @@ class Coordinators:
 
     def share_config(self, group_id: str) -> ShareGroupConfig:
         return share_group_config(self._config.values, self._replica_manager.image.configs_of_group(group_id))
+
+    def _streams_config(self, group_id: str) -> StreamsGroupConfig:
+        return streams_group_config(self._config.values, self._replica_manager.image.configs_of_group(group_id))
 
     def _initialize_state(
         self, group_id: str, request: InitializeState, done: Callable[[StateInitialized], None]

@@ -27,6 +27,8 @@ from brokerd.apis.share_fetch import ShareFetchApi
 from brokerd.apis.share_groups import ShareGroupsApi
 from brokerd.apis.share_offsets import ShareOffsetsApi
 from brokerd.apis.share_state import ShareStateApi
+from brokerd.apis.streams_groups import StreamsGroupsApi
+from brokerd.apis.streams_internal_topics import StreamsInternalTopics
 from brokerd.apis.tokens import TokensApi
 from brokerd.apis.topic_partitions import TopicPartitionsApi
 from brokerd.apis.transaction_participants import ParticipantsApi
@@ -37,7 +39,7 @@ from brokerd.authz.mutations import Mutations
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now, ProcessStart
 from brokerd.config.broker import BrokerConfig
-from brokerd.config.groups import CONSUMER
+from brokerd.config.groups import CONSUMER, STREAMS
 from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.led_fronts import LedFronts
 from brokerd.net.loop import Loop
@@ -166,6 +168,13 @@ def build_handler_registry(parts: BrokerParts) -> dict[int, Handler]:
         parts.auth,
         enabled=CONSUMER in parts.config["group.coordinator.rebalance.protocols"],
     )
+    streams_groups = StreamsGroupsApi(
+        parts.coordinators.groups,
+        image,
+        parts.auth,
+        StreamsInternalTopics(parts.config.values, send_to_controller, now, parts.auth),
+        enabled=STREAMS in parts.config["group.coordinator.rebalance.protocols"],
+    )
     group_offsets = GroupOffsetsApi(parts.coordinators.groups, now, parts.auth, image)
     security = SecurityApi(image, send_to_controller, parts.authorizer, parts.auth)
     quotas = QuotasApi(parts.dispatch.quotas, send_to_controller, parts.auth)
@@ -203,6 +212,7 @@ def build_handler_registry(parts: BrokerParts) -> dict[int, Handler]:
         **ElectionsApi(image, send_to_controller, parts.auth).handlers(),
         **groups.handlers(),
         **consumer_groups.handlers(),
+        **streams_groups.handlers(),
         **group_offsets.handlers(),
         **security.handlers(),
         **quotas.handlers(),

@@ -81,6 +81,8 @@ class ApiKey(IntEnum):
     WRITE_SHARE_GROUP_STATE = 85
     DELETE_SHARE_GROUP_STATE = 86
     READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
@@ -197,6 +199,8 @@ APIS: dict[int, Api] = {
         Api(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", 0, 1, m.WriteShareGroupStateRequest, m.WriteShareGroupStateResponse),
         Api(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", 0, 0, m.DeleteShareGroupStateRequest, m.DeleteShareGroupStateResponse),
         Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", 0, 1, m.ReadShareGroupStateSummaryRequest, m.ReadShareGroupStateSummaryResponse),
+        Api(ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", 0, 0, m.StreamsGroupHeartbeatRequest, m.StreamsGroupHeartbeatResponse),
+        Api(ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", 0, 0, m.StreamsGroupDescribeRequest, m.StreamsGroupDescribeResponse),
         Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", 0, 1, m.DescribeShareGroupOffsetsRequest, m.DescribeShareGroupOffsetsResponse),
         Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", 0, 0, m.AlterShareGroupOffsetsRequest, m.AlterShareGroupOffsetsResponse),
         Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", 0, 0, m.DeleteShareGroupOffsetsRequest, m.DeleteShareGroupOffsetsResponse),
@@ -206,7 +210,6 @@ APIS: dict[int, Api] = {
 _INTERNAL = "used between Kafka's brokers and controllers; Weir uses the metadata log, and ISR proposals in ZooKeeper"
 _QUORUM = "no KRaft quorum: the metadata log is in ZooKeeper"
 _NO_TELEMETRY = "Kafka advertises it only with a plugin that receives the metrics (KIP-714); clients that do not see it send no metrics"
-_NO_STREAMS_GROUPS = "Kafka Streams has classic groups by default; streams groups (KIP-1071) are a gap"
 
 ABSENT: dict[int, str] = {
     52: _INTERNAL,
@@ -227,8 +230,6 @@ ABSENT: dict[int, str] = {
     80: _QUORUM,
     81: _QUORUM,
     82: _INTERNAL,
-    88: _NO_STREAMS_GROUPS,
-    89: _NO_STREAMS_GROUPS,
 }
 """APIs of Kafka 4.3 that are not supported, with the reason. docs/apis.md is generated from both tables."""
 

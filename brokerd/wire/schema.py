@@ -146,7 +146,14 @@ def bytes_least(cls: type, kind: str | ArrayOf, version: int, flexible: bool) ->
     nested_class = getattr(_message(cls), kind)
     specs: list[FieldSpec] = [x.metadata["spec"] for x in dataclasses.fields(nested_class)]
     is_carried = (s for s in specs if version in s.versions and not (s.tag is not None and version in s.tagged))
-    return max(1, sum(bytes_least(cls, s.kind, version, flexible) for s in is_carried) + flexible)
+    # A nullable struct is one byte if it is null.
+    sizes = (
+        1
+        if isinstance(s.kind, str) and s.kind[0].isupper() and version in s.nullable
+        else bytes_least(cls, s.kind, version, flexible)
+        for s in is_carried
+    )
+    return max(1, sum(sizes) + flexible)
 
 
 def _message(cls: type) -> type:

@@ -38,6 +38,7 @@ LINES_MAX = 450
 
 UNFORMATTED_TABLES = {
     "brokerd/config/share_groups.py",
+    "brokerd/config/streams_groups.py",
     "brokerd/cluster/configs.py",
     "brokerd/config/broker.py",
     "brokerd/config/groups.py",

@@ -36,6 +36,8 @@ NOT_THERE = {
     "WriteShareGroupState": range(2),
     "DeleteShareGroupState": range(1),
     "ReadShareGroupStateSummary": range(2),
+    "StreamsGroupHeartbeat": range(1),
+    "StreamsGroupDescribe": range(1),
     "DescribeShareGroupOffsets": range(2),
     "AlterShareGroupOffsets": range(1),
     "DeleteShareGroupOffsets": range(1),

@@ -134,6 +134,12 @@ from brokerd.wire.messages.share_state import (
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
 )
+from brokerd.wire.messages.streams_groups import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from brokerd.wire.messages.tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -294,6 +300,10 @@ __all__ = [
     "ShareGroupDescribeResponse",
     "ShareGroupHeartbeatRequest",
     "ShareGroupHeartbeatResponse",
+    "StreamsGroupDescribeRequest",
+    "StreamsGroupDescribeResponse",
+    "StreamsGroupHeartbeatRequest",
+    "StreamsGroupHeartbeatResponse",
     "SyncGroupRequest",
     "SyncGroupResponse",
     "TxnOffsetCommitRequest",

@@ -247,6 +247,11 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
         "errors.deadletterqueue.topic.name": ("", 5, True),
         "errors.deadletterqueue.copy.record.enable": ("false", 5, True),
         "weir.share.key.order.enable": ("false", 5, True),
+        "streams.session.timeout.ms": ("45000", 5, True),
+        "streams.heartbeat.interval.ms": ("5000", 5, True),
+        "streams.num.standby.replicas": ("0", 5, True),
+        "streams.initial.rebalance.delay.ms": ("3000", 5, True),
+        "streams.assignment.interval.ms": ("1000", 5, True),
     }
     assert broker.alter((GROUP, "g", {session: "50000"}), (TOPIC, "t", {"retention.ms": "9"})) == []
     kinds = {kind: payload["topics"] for kind, payload, *_ in broker.requested}

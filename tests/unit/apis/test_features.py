@@ -9,7 +9,7 @@ import pytest
 
 from brokerd.apis import features as features_api
 from brokerd.authz.auth_helper import ALLOW_ALL
-from brokerd.cluster.features import SAFE_DOWNGRADE, SHARE_VERSION
+from brokerd.cluster.features import SAFE_DOWNGRADE, SHARE_VERSION, STREAMS_VERSION
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE, LEVEL_MAX
 from brokerd.cluster.metadata import RequestCompleted
@@ -32,10 +32,11 @@ def test_a_finalised_level_overrides_the_settings_file(finalised: int | None, in
         FEATURE: (1, LEVEL_MAX),
         TV: (0, 2),
         SHARE_VERSION: (1, 1),
+        STREAMS_VERSION: (1, 1),
     }
     finals = {f.name: f.max_version_level for f in response.finalized_features}
     assert finals.get(TV, 0) == offered
-    assert (finals[FEATURE], finals[SHARE_VERSION]) == (LEVEL_MAX, 1)
+    assert (finals[FEATURE], finals[SHARE_VERSION], finals[STREAMS_VERSION]) == (LEVEL_MAX, 1, 1)
     assert response.finalized_features_epoch == 9
 
 

@@ -64,7 +64,10 @@ def test_every_setting_is_used() -> None:
         ({"weir.metrics.listener": "127.0.0.1:0"}, "not host:port"),
         ({"group.consumer.session.timeout.ms": "6000"}, "is not between its min (45000) and its max (60000)"),
         ({"group.consumer.assignors": "uniform,mine"}, "expected one or more of uniform, range"),
-        ({"group.coordinator.rebalance.protocols": "consumer"}, "expected classic, or classic,consumer"),
+        (
+            {"group.coordinator.rebalance.protocols": "consumer"},
+            "expected classic, and optionally consumer and streams",
+        ),
     ],
 )
 def test_an_invalid_setting_is_rejected_with_its_name_and_a_remedy(given: dict[str, str], message: str) -> None:

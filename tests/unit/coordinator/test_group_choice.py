@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from brokerd.config.share_groups import ShareGroupConfig
+from brokerd.config.streams_groups import StreamsGroupConfig
 from brokerd.coordinator.classic import events
 from brokerd.coordinator.classic.events import State
 from brokerd.coordinator.classic.group import Group
@@ -15,16 +16,20 @@ from brokerd.coordinator.consumer.mixed_group import MixedGroup
 from brokerd.coordinator.group_choice import Event, GroupAction, choose_group
 from brokerd.coordinator.share_group.events import ShareHeartbeat
 from brokerd.coordinator.share_group.group import ShareGroup
+from brokerd.coordinator.streams_group.events import StreamsHeartbeat
+from brokerd.coordinator.streams_group.group import StreamsGroup
 from brokerd.wire.errors import ErrorCode
 from tests.unit.coordinator.topics import GROUP_CONFIG, FakeTopics
 
-NONE, EMPTY_CLASSIC, CLASSIC, EMPTY_CONSUMER, CONSUMER, SHARE = GROUPS = (
+NONE, EMPTY_CLASSIC, CLASSIC, EMPTY_CONSUMER, CONSUMER, SHARE, EMPTY_STREAMS, STREAMS = GROUPS = (
     "none",
     "empty classic",
     "classic",
     "empty consumer",
     "consumer",
     "share",
+    "empty streams",
+    "streams",
 )
 SAME = "the present group"
 
@@ -44,6 +49,8 @@ CONSUMER_JOIN = ConsumerHeartbeat(ignore, "m", 0, "c", "/h")
 CONSUMER_HEARTBEAT = ConsumerHeartbeat(ignore, "m", 4, "c", "/h")
 SHARE_JOIN = ShareHeartbeat(ignore, "m", 0, "c", "/h")
 SHARE_HEARTBEAT = ShareHeartbeat(ignore, "m", 4, "c", "/h")
+STREAMS_JOIN = StreamsHeartbeat(ignore, "m", 0, "c", "/h")
+STREAMS_HEARTBEAT = StreamsHeartbeat(ignore, "m", 4, "c", "/h")
 
 
 def present(kind: str) -> Any:
@@ -60,23 +67,34 @@ def present(kind: str) -> Any:
             return consumer
         case "share":
             return ShareGroup("g", topics=FakeTopics(), config=ShareGroupConfig())
+        case "empty streams" | "streams":
+            streams: Any = StreamsGroup("g", topics=FakeTopics(), config=StreamsGroupConfig())
+            if kind == STREAMS:
+                streams.members["m"] = object()
+            return streams
     return None
 
 
 CREATE_CLASSIC, CREATE_CONSUMER = GroupAction.CREATE_CLASSIC, GroupAction.CREATE_CONSUMER
+CREATE_STREAMS, INCONSISTENT = GroupAction.CREATE_STREAMS, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 UNKNOWN, NOT_FOUND = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND
 CHOICES: list[tuple[Event, tuple[object, ...]]] = [
-    (JOIN, (CREATE_CLASSIC, SAME, SAME, CREATE_CLASSIC, SAME, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)),
-    (SYNC, (CREATE_CLASSIC, SAME, SAME, UNKNOWN, SAME, UNKNOWN)),
-    (HEARTBEAT, (CREATE_CLASSIC, SAME, SAME, UNKNOWN, SAME, UNKNOWN)),
-    (LEAVE, (CREATE_CLASSIC, SAME, SAME, UNKNOWN, SAME, UNKNOWN)),
-    (COMMIT, (CREATE_CLASSIC, SAME, SAME, SAME, SAME, NOT_FOUND)),
-    (MEMBER_COMMIT, (NOT_FOUND, SAME, SAME, SAME, SAME, NOT_FOUND)),
-    (TRANSACTIONAL_MEMBER_COMMIT, (NOT_FOUND, SAME, SAME, SAME, SAME, NOT_FOUND)),
-    (CONSUMER_JOIN, (CREATE_CONSUMER, CREATE_CONSUMER, GroupAction.UPGRADE, SAME, SAME, NOT_FOUND)),
-    (CONSUMER_HEARTBEAT, (UNKNOWN, UNKNOWN, UNKNOWN, SAME, SAME, NOT_FOUND)),
-    (SHARE_JOIN, (GroupAction.CREATE_SHARE, NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND, SAME)),
-    (SHARE_HEARTBEAT, (UNKNOWN, NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND, SAME)),
+    (JOIN, (CREATE_CLASSIC, SAME, SAME, CREATE_CLASSIC, SAME, INCONSISTENT, CREATE_CLASSIC, INCONSISTENT)),
+    (SYNC, (CREATE_CLASSIC, SAME, SAME, UNKNOWN, SAME, UNKNOWN, UNKNOWN, UNKNOWN)),
+    (HEARTBEAT, (CREATE_CLASSIC, SAME, SAME, UNKNOWN, SAME, UNKNOWN, UNKNOWN, UNKNOWN)),
+    (LEAVE, (CREATE_CLASSIC, SAME, SAME, UNKNOWN, SAME, UNKNOWN, UNKNOWN, UNKNOWN)),
+    (COMMIT, (CREATE_CLASSIC, SAME, SAME, SAME, SAME, NOT_FOUND, SAME, SAME)),
+    (MEMBER_COMMIT, (NOT_FOUND, SAME, SAME, SAME, SAME, NOT_FOUND, SAME, SAME)),
+    (TRANSACTIONAL_MEMBER_COMMIT, (NOT_FOUND, SAME, SAME, SAME, SAME, NOT_FOUND, SAME, SAME)),
+    (
+        CONSUMER_JOIN,
+        (CREATE_CONSUMER, CREATE_CONSUMER, GroupAction.UPGRADE, SAME, SAME, NOT_FOUND, NOT_FOUND, NOT_FOUND),
+    ),
+    (CONSUMER_HEARTBEAT, (UNKNOWN, UNKNOWN, UNKNOWN, SAME, SAME, NOT_FOUND, NOT_FOUND, NOT_FOUND)),
+    (SHARE_JOIN, (GroupAction.CREATE_SHARE, *[NOT_FOUND] * 4, SAME, NOT_FOUND, NOT_FOUND)),
+    (SHARE_HEARTBEAT, (UNKNOWN, *[NOT_FOUND] * 4, SAME, NOT_FOUND, NOT_FOUND)),
+    (STREAMS_JOIN, (CREATE_STREAMS, CREATE_STREAMS, *[NOT_FOUND] * 4, SAME, SAME)),
+    (STREAMS_HEARTBEAT, (*[NOT_FOUND] * 6, SAME, SAME)),
 ]
 """Per event: the choice for each of GROUPS."""
 

@@ -15,6 +15,9 @@ from brokerd.coordinator.consumer.group import ConsumerGroupMachine
 from brokerd.coordinator.group_replay import AnyGroup, has_only_tombstones
 from brokerd.coordinator.share_group import records as share
 from brokerd.coordinator.share_group.events import ShareGroupChange, ShareRecordKey
+from brokerd.coordinator.streams_group import records as streams
+from brokerd.coordinator.streams_group.events import StreamsGroupChange, StreamsGroupMetadata, StreamsRecordKey
+from brokerd.coordinator.streams_group.group import StreamsGroup
 from brokerd.wire.records import Record
 from tests.unit.coordinator.consumer.test_records import Harness
 
@@ -42,6 +45,10 @@ class Log:
     def consumer(self, value: Any) -> None:
         change = ConsumerGroupChange(GroupRecordKey.GROUP, "", value)
         self.add(consumer.key("g", change), consumer.value(change))
+
+    def streams(self, value: StreamsGroupMetadata | None) -> None:
+        change = StreamsGroupChange(StreamsRecordKey.GROUP, "", value)
+        self.add(streams.key("g", change), streams.value(change))
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -96,6 +103,15 @@ def test_a_share_group_is_deleted_by_its_tombstone(log: Log) -> None:
     change = ShareGroupChange(ShareRecordKey.GROUP, "", GroupMetadata(2))
     log.add(share.key("g", change), None)
     assert "g" not in log.groups, "there is no group to delete"
+
+
+def test_a_streams_group_keeps_the_offsets_and_gives_them_back(log: Log) -> None:
+    log.offset(5)
+    log.streams(StreamsGroupMetadata(4))
+    group = log.groups["g"]
+    assert isinstance(group, StreamsGroup) and group.epoch == 4 and log.offsets == {"t": 5}
+    log.streams(None)
+    assert isinstance(log.groups["g"], Group) and log.offsets == {"t": 5}
 
 
 def test_an_unknown_record_is_reported(log: Log) -> None:

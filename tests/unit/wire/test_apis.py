@@ -99,8 +99,7 @@ def test_only_produce_advertises_versions_that_it_does_not_serve() -> None:
 def test_an_unimplemented_api_is_not_advertised() -> None:
     between_brokers = {4, 5, 6, 7, 56, 58}
     kraft = {52, 53, 54, 55, 59, 62, 63, 64, 70, 73, 80, 81, 82}
-    streams_groups = {88, 89}
-    assert not set(APIS) & (between_brokers | kraft | streams_groups | {67, 71, 72})
+    assert not set(APIS) & (between_brokers | kraft | {67, 71, 72})
 
 
 @pytest.mark.parametrize("client", CLIENTS_MAX)

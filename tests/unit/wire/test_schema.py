@@ -11,7 +11,13 @@ import pytest
 from brokerd.wire import framing
 from brokerd.wire.apis import APIS, Api
 from brokerd.wire.framing import ELEMENTS_MAX, MalformedRequest, decode_request, encode_response
-from brokerd.wire.messages import FetchResponse, HeartbeatResponse, JoinGroupResponse, OffsetFetchRequest
+from brokerd.wire.messages import (
+    FetchResponse,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    OffsetFetchRequest,
+    StreamsGroupDescribeResponse,
+)
 from brokerd.wire.primitives import Malformed, put_uvarint
 from brokerd.wire.schema import Struct, array, f, packer, unpacker
 
@@ -150,6 +156,15 @@ def test_an_array_longer_than_its_bytes_is_malformed(length: int) -> None:
         put_uvarint(flexible, length + 1)
         with pytest.raises(Malformed):
             unpack_sample(bytes(flexible), 1)
+
+
+def test_a_null_struct_is_one_byte_in_the_least_size_of_an_element() -> None:
+    """Streams groups have a nullable topology in each element: a response with two groups without one was rejected as too short."""
+    groups = [StreamsGroupDescribeResponse.DescribedGroup(group_id=name) for name in ("", "")]
+    out = bytearray()
+    packer(StreamsGroupDescribeResponse, 0, True)(StreamsGroupDescribeResponse(groups=groups), out, [])
+    value, end = unpacker(StreamsGroupDescribeResponse, 0, True)(memoryview(out), 0, len(out), [100])
+    assert value.groups == groups and end == len(out)
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80"])

@@ -10,6 +10,7 @@ from brokerd.cluster.model import Now
 from brokerd.config.share_groups import ShareGroupConfig
 from brokerd.coordinator.classic import events as classic
 from brokerd.coordinator.classic.events import Completed
+from brokerd.coordinator.groups import TypeConfigs
 from brokerd.coordinator.share_group.events import (
     InitializeState,
     OffsetsAltered,
@@ -36,7 +37,7 @@ class Scene(Harness):
         super().__init__(
             log,
             clock=lambda: self.now,
-            share_config=lambda group_id: config,
+            type_configs=TypeConfigs(share=lambda group_id: config),
             initialize_state=lambda group_id, request, done: self.initialize(request, done),
         )
 
