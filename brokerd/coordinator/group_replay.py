@@ -20,6 +20,7 @@ from brokerd.coordinator.share_group.group import ShareGroup
 from brokerd.coordinator.streams_group import records as streams_records
 from brokerd.coordinator.streams_group.events import StreamsGroupChange, StreamsRecordKey
 from brokerd.coordinator.streams_group.group import StreamsGroup
+from brokerd.coordinator.streams_group.state import INITIAL_EPOCH
 from brokerd.wire.records import Record
 
 AnyGroup = Group | MixedGroup | ShareGroup | StreamsGroup
@@ -123,4 +124,6 @@ class Replay:
 
 def has_only_tombstones(group: AnyGroup) -> bool:
     """Return whether the log has nothing but tombstones of the group. An empty classic group without offsets is equivalent."""
-    return not group.members and group.commits.none and (isinstance(group, Group) or not group.epoch)
+    if group.members or not group.commits.none or isinstance(group, Group):
+        return not group.members and group.commits.none
+    return group.epoch <= INITIAL_EPOCH if isinstance(group, StreamsGroup) else not group.epoch

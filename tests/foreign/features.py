@@ -127,6 +127,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("mutual-tls", "mutual TLS, with a rule for principals", "a rule maps `CN=alice,O=Weir` to alice, who writes 100 records and reads them through a group; it maps another certificate to bob, who is rejected"),
     Feature("acls", "ACLs", "a principal without an ACL is rejected, and authorised after an ACL is created; the ACL is described and deleted"),
     Feature("streams", "Streams: word count, exactly_once_v2", "counts are exact, read with read_committed", partitions=4, empty=("-out",)),
+    Feature("streams-group", "Streams: word count in a streams group (KIP-1071), exactly_once_v2", "two instances divide the tasks, one is killed and started again: counts are exact, read with read_committed; the group is listed, described and deleted", partitions=4, empty=("-out",)),
     Feature("spark-read", "read a batch", "columns, offsets, headers and timestamps of every record", 2, 200, spark=True),
     Feature("spark-read-range", "read a range", "startingOffsets and endingOffsets in JSON; startingTimestamp", 2, 200, spark=True),
     Feature("spark-stream", "read a stream", "availableNow with maxOffsetsPerTrigger, and again from its checkpoint: every record once", 2, 200, spark=True),

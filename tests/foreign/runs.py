@@ -64,6 +64,8 @@ class DevCluster(LocalCluster):
                 "listener.name.ssl.ssl.client.auth": "required",
                 "listener.name.ssl.ssl.principal.mapping.rules": "RULE:^CN=([a-z]+),O=Weir$/$1/",
                 "transaction.version": "2",
+                "group.streams.min.session.timeout.ms": "6000",
+                "group.streams.min.heartbeat.interval.ms": "1000",
             }
 
     def __enter__(self) -> DevCluster:

@@ -21,15 +21,18 @@ from brokerd.coordinator.streams_group.tasks import TaskId, Tasks, TaskSet
 from brokerd.coordinator.streams_group.topology import Topology
 
 T = TypeVar("T")
-NO_METADATA = StreamsGroupMetadata(0)
+INITIAL_EPOCH = 1
+"""The group epoch and the epoch of the target assignment before the first heartbeat, as in Kafka. A member whose assignment is delayed gets it: with
+epoch 0 it would have to join again."""
+INITIAL_METADATA = StreamsGroupMetadata(INITIAL_EPOCH)
 
 
 @dataclass(slots=True)
 class PersistedStreamsGroup:
     group_id: str
-    metadata: StreamsGroupMetadata = NO_METADATA
+    metadata: StreamsGroupMetadata = INITIAL_METADATA
     topology: Topology | None = None
-    target_epoch: int = 0
+    target_epoch: int = INITIAL_EPOCH
     members: dict[str, StreamsMemberMetadata] = field(default_factory=dict)
     current_assignments: dict[str, StreamsMemberAssignment] = field(default_factory=dict)
     targets: dict[str, Tasks] = field(default_factory=dict)
@@ -99,9 +102,9 @@ class PersistedStreamsGroup:
             case StreamsRecordKey.CURRENT_ASSIGNMENT, None:
                 self._set_current(name, StreamsMemberAssignment() if name in self.members else None)
             case StreamsRecordKey.GROUP, None:
-                self.metadata = NO_METADATA
+                self.metadata = INITIAL_METADATA
             case StreamsRecordKey.TARGET_EPOCH, None:
-                self.target_epoch = 0
+                self.target_epoch = INITIAL_EPOCH
             case fact, value:
                 raise AssertionError(f"{self.group_id}: {fact.name} has the value {value!r}")
 

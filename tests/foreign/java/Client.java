@@ -16,7 +16,7 @@ public final class Client {
         out.put("delayed", Produce::delayed);
         out.put("half", Produce::half);
         out.put("routes", Produce::routes);
-        out.put("share-letters", Client::shares);
+        out.put("share-letters", topic -> optional("Shares", "share groups").play(topic));
         out.put("nulls", Produce::nulls);
         out.put("big", Produce::big);
         out.put("too-large", Produce::tooLarge);
@@ -58,18 +58,17 @@ public final class Client {
         out.put("mutual-tls", Administration::mutualTls);
         out.put("acls", Administration::acls);
         out.put("streams", Counting::streams);
+        out.put("streams-group", topic -> optional("StreamsGroups", "streams groups").play(topic));
         return out;
     }
 
     /** Compiled for clients of Kafka 4 only. */
-    private static void shares(String topic) throws Exception {
-        Kit.Feature found;
+    private static Kit.Feature optional(String name, String what) throws Exception {
         try {
-            found = (Kit.Feature) Class.forName("Shares").getDeclaredConstructor().newInstance();
+            return (Kit.Feature) Class.forName(name).getDeclaredConstructor().newInstance();
         } catch (ClassNotFoundException e) {
-            throw new Kit.Lacks("share groups need a client of Kafka 4");
+            throw new Kit.Lacks(what + " need a client of Kafka 4");
         }
-        found.play(topic);
     }
 
     public static void main(String[] names) {

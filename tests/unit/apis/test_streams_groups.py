@@ -74,17 +74,17 @@ def test_a_member_joins_creates_its_topics_is_described_and_leaves() -> None:
     (payload,) = api.sent
     assert {(t.name, t.partitions, t.replication_factor) for t in payload.items} == {("g-r", 4, 3), ("g-c", 4, 3)}
     assert {t.name: dict(t.configs) for t in payload.items}["g-r"] == {"cleanup.policy": "delete"}
-    api.beat(1)
+    api.beat(2)
     assert len(api.sent) == 1, "the creation is requested once"
     api.scene.create_internal_topics()
-    found = api.beat(1)
+    found = api.beat(2)
     assert [(t.subtopology_id, t.partitions) for t in found.active_tasks] == [("0", [0, 1, 2, 3]), ("1", [0, 1, 2, 3])]
     (at,) = found.partitions_by_user_endpoint
     assert (at.user_endpoint.host, at.user_endpoint.port) == ("e", 80)
     assert {t.topic: t.partitions for t in at.active_partitions} == {"a": [0, 1, 2, 3], "g-r": [0, 1, 2, 3]}
     group = api.describe_group()
     (member,) = group.members
-    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 2, 2)
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 3, 3)
     assert (member.member_id, member.process_id, member.client_host, member.topology_epoch) == ("m", "p", "/h", 2)
     assert member.assignment == member.target_assignment and member.rack_id == "r" and not member.is_classic
     second = group.topology.subtopologies[1]
@@ -140,7 +140,7 @@ def test_errors_of_the_group_are_passed_on() -> None:
     assert api.describe_group().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     api.beat(0)
     assert api.beat(5).error_code == ErrorCode.FENCED_MEMBER_EPOCH
-    assert api.beat(1, member_id="other").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert api.beat(2, member_id="other").error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_broker_with_the_protocol_disabled() -> None:

@@ -26,28 +26,28 @@ def test_a_member_joins_and_gets_all_tasks() -> None:
     scene = Scene()
     joined = scene.join("m")
     assert (joined.epoch, joined.assigned, joined.heartbeat_ms, joined.statuses) == (
-        1,
+        2,
         active("0", 0, 1, 2, 3),
         1_000,
         (),
     )
     assert scene.streams_group.state is StreamsGroupState.STABLE
-    assert scene.streams_beat("m", 1).assigned is None, "nothing has changed"
+    assert scene.streams_beat("m", 2).assigned is None, "nothing has changed"
 
 
 def test_a_new_member_gets_tasks_only_after_they_are_revoked() -> None:
     scene = Scene()
     scene.join("m1")
     second = scene.join("m2")
-    assert (second.epoch, second.assigned) == (2, EMPTY_TASKS)
+    assert (second.epoch, second.assigned) == (3, EMPTY_TASKS)
     assert scene.streams_group.state is StreamsGroupState.RECONCILING
-    first = scene.streams_beat("m1", 1)
+    first = scene.streams_beat("m1", 2)
     keeps = first.assigned
-    assert first.epoch == 1 and len(keeps.active) == 2
-    assert scene.streams_beat("m2", 2).assigned is None, "the tasks are not revoked yet"
-    assert scene.streams_beat("m1", 1, owned=active("0", 0, 1, 2, 3)).epoch == 1, "it still has them"
-    assert scene.streams_beat("m1", 1, owned=keeps).epoch == 2
-    got = scene.streams_beat("m2", 2).assigned
+    assert first.epoch == 2 and len(keeps.active) == 2
+    assert scene.streams_beat("m2", 3).assigned is None, "the tasks are not revoked yet"
+    assert scene.streams_beat("m1", 2, owned=active("0", 0, 1, 2, 3)).epoch == 2, "it still has them"
+    assert scene.streams_beat("m1", 2, owned=keeps).epoch == 3
+    got = scene.streams_beat("m2", 3).assigned
     assert got.active | keeps.active == ids("0", 0, 1, 2, 3) and not got.active & keeps.active
     assert scene.streams_group.state is StreamsGroupState.STABLE
 
@@ -67,7 +67,7 @@ def test_a_member_that_leaves_gives_its_tasks_to_the_others() -> None:
 
 @pytest.mark.parametrize(
     ("epoch", "error"),
-    [(2, ErrorCode.FENCED_MEMBER_EPOCH), (9, ErrorCode.FENCED_MEMBER_EPOCH)],
+    [(1, ErrorCode.FENCED_MEMBER_EPOCH), (3, ErrorCode.FENCED_MEMBER_EPOCH), (9, ErrorCode.FENCED_MEMBER_EPOCH)],
 )
 def test_a_wrong_epoch_is_fenced(epoch: int, error: int) -> None:
     scene = Scene()
@@ -96,7 +96,7 @@ def test_a_restarted_member_gets_its_whole_assignment() -> None:
     scene.join("m1")
     epoch = scene.streams_group.epoch
     again = scene.join("m1")
-    assert (again.epoch, again.assigned) == (1, active("0", 0, 1, 2, 3))
+    assert (again.epoch, again.assigned) == (2, active("0", 0, 1, 2, 3))
     assert scene.streams_group.epoch == epoch
 
 
@@ -104,7 +104,7 @@ def test_the_group_has_a_maximum_size() -> None:
     scene = Scene(config=replace(CONFIG, size_max=1))
     scene.join("m1")
     assert scene.join("m2") == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert scene.join("m1").epoch == 1
+    assert scene.join("m1").epoch == 2
 
 
 # -- topologies ----------------------------------------------------------------------------------------------------------------
@@ -132,10 +132,10 @@ def test_a_deleted_topic_ends_the_tasks() -> None:
     scene.join("m")
     del scene.topics.there["a"]
     scene.topics.version += 1
-    response = scene.streams_beat("m", 1)
+    response = scene.streams_beat("m", 2)
     assert codes(response) == [StatusCode.MISSING_SOURCE_TOPICS] and response.assigned == EMPTY_TASKS
     assert scene.streams_group.state is StreamsGroupState.NOT_READY
-    assert scene.streams_beat("m", 1, owned=EMPTY_TASKS).epoch == 2
+    assert scene.streams_beat("m", 2, owned=EMPTY_TASKS).epoch == 3
 
 
 def test_new_partitions_become_tasks() -> None:
@@ -143,7 +143,7 @@ def test_new_partitions_become_tasks() -> None:
     scene.join("m")
     scene.topics.there["a"] = (scene.topics.there["a"][0], 6)
     scene.topics.version += 1
-    assert scene.streams_beat("m", 1).assigned == active("0", 0, 1, 2, 3, 4, 5)
+    assert scene.streams_beat("m", 2).assigned == active("0", 0, 1, 2, 3, 4, 5)
 
 
 def test_a_member_with_an_older_topology_is_told() -> None:
@@ -171,8 +171,8 @@ def test_an_impossible_topology_is_rejected() -> None:
 def test_unknown_tasks_are_rejected() -> None:
     scene = Scene()
     scene.join("m")
-    assert scene.streams_beat("m", 1, owned=active("0", 4)) == ErrorCode.INVALID_REQUEST
-    assert scene.streams_beat("m", 1, owned=active("9", 0)) == ErrorCode.INVALID_REQUEST
+    assert scene.streams_beat("m", 2, owned=active("0", 4)) == ErrorCode.INVALID_REQUEST
+    assert scene.streams_beat("m", 2, owned=active("9", 0)) == ErrorCode.INVALID_REQUEST
 
 
 # -- settings --------------------------------------------------------------------------------------------------------------------
@@ -181,8 +181,9 @@ def test_members_that_join_during_the_initial_delay_are_assigned_together() -> N
     for member in ("m1", "m2"):
         joined = scene.join(member)
         assert codes(joined) == [StatusCode.ASSIGNMENT_DELAYED] and joined.assigned == EMPTY_TASKS
+        assert joined.epoch == 1, "with epoch 0 it would have to join again"
     scene.pass_ms(2_999)
-    assert scene.streams_group.target_epoch == 0
+    assert scene.streams_group.target_epoch == 1
     scene.pass_ms(1)
     assert scene.streams_group.target_epoch == scene.streams_group.epoch
     sizes = [len(scene.join(member).assigned.active) for member in ("m1", "m2")]
@@ -193,7 +194,7 @@ def test_assignments_have_a_minimum_interval() -> None:
     scene = Scene(config=replace(CONFIG, assignment_ms=2_000))
     scene.join("m1")
     delayed = scene.join("m2")
-    assert codes(delayed) == [StatusCode.ASSIGNMENT_DELAYED] and delayed.epoch == 1
+    assert codes(delayed) == [StatusCode.ASSIGNMENT_DELAYED] and delayed.epoch == 2
     scene.pass_ms(2_000)
     scene.settle_members("m1", "m2")
     assert len(scene.tasks_of("m2").active) == 2
@@ -221,7 +222,7 @@ def test_members_learn_the_partitions_of_endpoints() -> None:
     assert joined.endpoint_epoch == 1
     (found,) = joined.endpoints
     assert (found.endpoint, found.active, found.standby) == (UserEndpoint("h", 1), {"a": [0, 1, 2, 3]}, {})
-    assert scene.streams_beat("m1", 1, endpoint_epoch=1).endpoints is None
+    assert scene.streams_beat("m1", 2, endpoint_epoch=1).endpoints is None
     scene.join("m2")
     scene.settle_members("m1", "m2")
     response = scene.streams_beat("m2", scene.streams_group.current_assignments["m2"].epoch, endpoint_epoch=1)
@@ -233,7 +234,7 @@ def test_a_shutdown_reaches_all_members() -> None:
     scene.join("m1")
     scene.join("m2")
     scene.streams_beat("m1", -1, shutdown=True)
-    assert codes(scene.streams_beat("m2", 2)) == [StatusCode.SHUTDOWN_APPLICATION]
+    assert codes(scene.streams_beat("m2", 3)) == [StatusCode.SHUTDOWN_APPLICATION]
     scene.streams_beat("m2", -1)
     assert not codes(scene.join("m3")), "a new application does not stop"
 
@@ -244,10 +245,10 @@ def test_a_silent_member_is_removed() -> None:
     scene.join("m1")
     scene.join("m2")
     scene.pass_ms(9_000)
-    scene.streams_beat("m2", 2)
+    scene.streams_beat("m2", 3)
     scene.pass_ms(1_000)
     assert set(scene.streams_group.members) == {"m2"}
-    assert scene.streams_beat("m1", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.streams_beat("m1", 2) == ErrorCode.UNKNOWN_MEMBER_ID
     scene.settle_members("m2")
     assert scene.tasks_of("m2") == active("0", 0, 1, 2, 3)
 
@@ -256,12 +257,12 @@ def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     scene = Scene()
     scene.join("m1")
     scene.join("m2")
-    scene.streams_beat("m1", 1)
+    scene.streams_beat("m1", 2)
     assert scene.streams_group.current_assignments["m1"].state is StreamsMemberState.UNREVOKED
     for _ in range(5):
         scene.pass_ms(1_000)
         if "m1" in scene.streams_group.members:
-            scene.streams_beat("m1", 1, owned=active("0", 0, 1, 2, 3))
+            scene.streams_beat("m1", 2, owned=active("0", 0, 1, 2, 3))
         scene.streams_beat("m2", scene.streams_group.current_assignments["m2"].epoch)
     assert set(scene.streams_group.members) == {"m2"}
 
@@ -270,12 +271,12 @@ def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
 def test_offsets_are_accepted_from_the_member_epoch() -> None:
     scene = Scene()
     scene.join("m1")
-    assert scene.commit_as("m1", 1).error == 0
-    assert scene.commit_as("m1", 2).error == ErrorCode.STALE_MEMBER_EPOCH
+    assert scene.commit_as("m1", 2).error == 0
+    assert scene.commit_as("m1", 3).error == ErrorCode.STALE_MEMBER_EPOCH
     assert scene.commit_as("x", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert scene.commit_as("", -1).error == ErrorCode.UNKNOWN_MEMBER_ID
-    assert scene.commit_as("m1", 2, transactional=True).error == ErrorCode.ILLEGAL_GENERATION
-    assert scene.streams_group.epoch_error("m1", 1) == 0
+    assert scene.commit_as("m1", 3, transactional=True).error == ErrorCode.ILLEGAL_GENERATION
+    assert scene.streams_group.epoch_error("m1", 2) == 0
     assert scene.streams_group.epoch_error("m1", 0) == ErrorCode.STALE_MEMBER_EPOCH
 
 
@@ -283,13 +284,13 @@ def test_an_old_epoch_commits_only_tasks_that_the_member_still_has() -> None:
     scene = Scene()
     scene.join("m1")
     scene.join("m2")
-    kept = scene.streams_beat("m1", 1).assigned
-    scene.streams_beat("m1", 1, owned=kept)
+    kept = scene.streams_beat("m1", 2).assigned
+    scene.streams_beat("m1", 2, owned=kept)
     mine = [("a", t.partition) for t in sorted(kept.active)]
     given = [("a", p) for p in range(4) if ("a", p) not in mine]
-    done = scene.commit_as("m1", 1, mine[0], given[0])
+    done = scene.commit_as("m1", 2, mine[0], given[0])
     assert done.error == 0 and done.partition_errors == {given[0]: ErrorCode.STALE_MEMBER_EPOCH}
-    assert scene.commit_as("m1", 1, given[0]).error == ErrorCode.STALE_MEMBER_EPOCH
+    assert scene.commit_as("m1", 2, given[0]).error == ErrorCode.STALE_MEMBER_EPOCH
     assert set(scene.streams_group.commits.offsets) == {mine[0]}
 
 
@@ -359,14 +360,14 @@ def test_an_empty_classic_group_becomes_a_streams_group_and_the_reverse() -> Non
 def test_a_deleted_group_leaves_nothing() -> None:
     scene = Scene()
     scene.join("m1")
-    scene.commit_as("m1", 1)
+    scene.commit_as("m1", 2)
     scene.streams_beat("m1", -1)
     errors: list[int] = []
     group = scene.streams_group
     scene.groups.tombstones("g", group, sorted(group.commits.partitions_with_offset()), True, errors.append)
     assert errors == [0] and scene.groups.find_existing("g") == (None, 0)
     assert scene.reloaded_scene().groups.find_existing("g") == (None, 0)
-    assert scene.streams_beat("m1", 1) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert scene.streams_beat("m1", 2) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_task_is_not_started_where_its_process_still_has_a_copy() -> None:

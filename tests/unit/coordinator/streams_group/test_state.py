@@ -6,7 +6,7 @@ import copy
 
 from brokerd.coordinator.streams_group.events import StreamsGroupChange, StreamsMemberMetadata, StreamsRecordKey
 from brokerd.coordinator.streams_group.reconciliation import StreamsMemberAssignment
-from brokerd.coordinator.streams_group.state import NO_METADATA, PersistedStreamsGroup
+from brokerd.coordinator.streams_group.state import INITIAL_METADATA, PersistedStreamsGroup
 from brokerd.coordinator.streams_group.tasks import EMPTY_TASKS, Tasks
 from tests.unit.coordinator.streams_group.scene import PLAIN, Scene, active, ids
 from tests.unit.coordinator.streams_group.test_records import CURRENT, MEMBER
@@ -39,7 +39,7 @@ def test_tombstones_remove_everything() -> None:
     group = scene.streams_group
     for gone in group.tombstones():
         group.apply(gone)
-    assert (group.metadata, group.topology, group.members, group.targets) == (NO_METADATA, None, {}, {})
+    assert (group.metadata, group.topology, group.members, group.targets) == (INITIAL_METADATA, None, {}, {})
     assert not group.owners and not group.copies
 
 

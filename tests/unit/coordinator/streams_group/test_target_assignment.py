@@ -12,14 +12,14 @@ def test_the_epoch_increases_only_if_something_changes() -> None:
     scene = Scene()
     scene.join("m1")
     group = scene.streams_group
-    assert (group.epoch, group.metadata.validated_epoch) == (1, 1)
-    scene.streams_beat("m1", 1, process_id="p-m1", rack_id=None)
-    assert group.epoch == 1
-    scene.topics.version += 1
-    scene.streams_beat("m1", 1)
-    assert group.epoch == 1, "other topics changed"
-    scene.streams_beat("m1", 1, rack_id="r2")
+    assert (group.epoch, group.metadata.validated_epoch) == (2, 1)
+    scene.streams_beat("m1", 2, process_id="p-m1", rack_id=None)
     assert group.epoch == 2
+    scene.topics.version += 1
+    scene.streams_beat("m1", 2)
+    assert group.epoch == 2, "other topics changed"
+    scene.streams_beat("m1", 2, rack_id="r2")
+    assert group.epoch == 3
 
 
 def test_the_record_names_the_validated_topology() -> None:
@@ -27,7 +27,7 @@ def test_the_record_names_the_validated_topology() -> None:
     scene.join("m1", COUNT)
     assert scene.streams_group.metadata.validated_epoch == NOT_VALIDATED and not scene.streams_group.validated
     scene.create_internal_topics()
-    scene.streams_beat("m1", 1)
+    scene.streams_beat("m1", 2)
     assert scene.streams_group.metadata.validated_epoch == COUNT.epoch and scene.streams_group.validated
 
 
