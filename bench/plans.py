@@ -28,7 +28,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
     seed(topics, partitions, 1)
     from controlplane.domain.scope import DrainScope, parse
     from controlplane.models import Broker, ObservedPartition
-    from controlplane.selectors import move_loads
+    from controlplane.selectors import move_loads, move_parts
     from controlplane.selectors import moves as move_pages
     from controlplane.selectors import plans as pages
     from controlplane.services import moves, plans, rebalance
@@ -68,7 +68,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
     from controlplane.services import move_worker
 
     timed("one pass of the worker", lambda: move_worker.advance_move(move.pk), 1.0)
-    timed("the move's parts, a page", lambda: move_pages.move_parts(move.pk), PAGE_MS_MAX / 1000)
+    timed("the move's parts, a page", lambda: move_parts.move_parts(move.pk), PAGE_MS_MAX / 1000)
     kinds = timed("the kinds of its partitions", lambda: move_loads.move_kinds(move.pk), PAGE_MS_MAX / 1000)
     timed(
         "the move's metrics",

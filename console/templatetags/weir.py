@@ -310,7 +310,8 @@ def first_lines(lines: list[str]) -> dict[str, object]:
 @register.inclusion_tag("console/parts/th.html", takes_context=True)
 def th(context: RequestContext, label: str, column: str = "", kind: str = "", hint: str = "") -> dict[str, object]:
     """A column header. `column`: a click sorts by it, a second click reverses the order. `kind`: num for right-aligned values."""
-    page_sort = getattr(context.get("page"), "sort", "")
+    page = context.get("page")
+    page_sort = getattr(page() if callable(page) else page, "sort", "")
     sorted_by = page_sort.lstrip("-") == column if column else False
     descending = sorted_by and page_sort.startswith("-")
     is_reversed = not descending if sorted_by else kind == fragments.NUMERIC

@@ -32,7 +32,7 @@ from console.views.shell import (
 from controlplane.domain.move_states import UNDER_WAY, MoveVerb, PartState
 from controlplane.domain.proposal import ProposalKind
 from controlplane.domain.text import size_text
-from controlplane.selectors import alerts, brokers, incidents, move_loads, moves, recoveries
+from controlplane.selectors import alerts, brokers, incidents, move_loads, move_parts, moves, recoveries
 from controlplane.selectors.move_returns import copies_back
 from controlplane.selectors.move_steps import plan_move_again
 from controlplane.services import Rejected, proposals, schedules, tails
@@ -109,9 +109,9 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
     row = moves.move_row(move_id, kinds)
     if row is None:
         return not_found(request, _("move {move_id}").format(move_id=move_id), "moves", nav="moves")
-    options = list_options(request, "topic")
+    options = list_options(request, move_parts.STATE)
     parts = lazy(
-        moves.move_parts,
+        move_parts.move_parts,
         move_id,
         sort=options["sort"],
         page=options["page"],

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import Move
-from controlplane.selectors import move_loads
+from controlplane.selectors import move_loads, move_parts
 from controlplane.selectors import moves as selectors
 from controlplane.selectors.entity_tags import move_tag
 from controlplane.selectors.paging import ListOrder
@@ -31,7 +31,7 @@ LOAD_ORDER = ListOrder(
     unique=("broker_id",), others=("parts_in", "bytes_in", "bytes_in_done", "bytes_per_s", "parts_out", "bytes_out")
 )
 MOVE = serializers.shape(selectors.MoveRow)
-PART = serializers.shape(selectors.MovePartRow)
+PART = serializers.shape(move_parts.MovePartRow)
 SAMPLE = serializers.shape(selectors.SampleRow)
 TRANSITION = serializers.shape(selectors.TransitionRow)
 
@@ -136,14 +136,15 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @action(
         detail=True,
         serializer_class=PART,
-        filterset_class=selectors.MovePartFilter,
-        page_of=selectors.part_page,
+        filterset_class=move_parts.MovePartFilter,
+        page_of=move_parts.part_page,
         ordering="topic",
     )
     def parts(self, request: Request, move_id: int) -> Response:
-        """The partitions of the move, each with its state, its progress and the cause of a delay."""
+        """The partitions of the move, each with its state, its progress and the cause of a delay. `sort=state`: rejected and
+        blocked ones first, then active ones, waiting ones, and ended ones."""
         self.get_object()
-        return self.pages(selectors.parts_of_move(move_id))
+        return self.pages(move_parts.parts_of_move(move_id))
 
     @extend_schema(responses=TRANSITION(many=True))
     @action(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 
 class MoveState(StrEnum):
@@ -56,6 +56,15 @@ class PartState(StrEnum):
     SKIPPED = "skipped"
     REVERTED = "reverted"
     REJECTED = "rejected"
+
+
+class PartActivity(IntEnum):
+    """Place of a partition in the list of its move. `BLOCKED`: rejected, or with a cause of a delay. `ACTIVE`: its replicas are being changed."""
+
+    BLOCKED = 0
+    ACTIVE = 1
+    WAITING = 2
+    ENDED = 3
 
 
 class MoveVerb(StrEnum):

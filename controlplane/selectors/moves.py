@@ -12,9 +12,7 @@ from django_filters import rest_framework as filters
 
 from controlplane.domain import page_phrases as texts
 from controlplane.domain import window as windows
-from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_states import UNDER_WAY, MoveMode, MoveOrigin, MoveVerb
-from controlplane.domain.move_types import PlacementBefore
 from controlplane.domain.progress import MoveTotals, sample_rates
 from controlplane.domain.scope import (
     DrainScope,
@@ -28,7 +26,7 @@ from controlplane.domain.scope import (
 from controlplane.domain.wait_reason import Wait
 from controlplane.models import Move, MovePartition, MoveTransition
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
-from controlplane.selectors.common import RowFilter, StateFilter, TimeFilter, in_states
+from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.move_totals import TotalsKind, parts_ended, percent, sums_of, sums_of_kinds
 from controlplane.selectors.paging import Page, PageOptions, PageStart, paginate
 from controlplane.selectors.visibility import visible
@@ -118,30 +116,6 @@ class MoveRow:
     @property
     def is_from_client(self) -> bool:
         return self.origin == MoveOrigin.CLIENT
-
-
-@dataclass(frozen=True, slots=True)
-class MovePartRow:
-    """A partition of a move. `replicas_from`, `replicas_to`: before and after the move. `desired_replicas`: those that the controller sets now. `cause`: why
-    it is delayed, or empty."""
-
-    topic: str
-    partition: int
-    state: str
-    replicas_from: list[int]
-    replicas_to: list[int]
-    desired_replicas: list[int]
-    before: PlacementBefore
-    bytes_total: int | None
-    bytes_done: int | None
-    bytes_per_s: float | None
-    tail_start: int | None
-    delete_below: int | None
-    cause: str
-    note: str
-    compared: StoredComparison | None
-    submitted_at: datetime | None
-    finished_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,64 +233,6 @@ def move_row(move_id: int, kinds: Sequence[TotalsKind] | None = None) -> MoveRow
         return next(iter(move_rows([move_id])), None)
     move = visible(Move.objects.defer(*NOT_IN_A_ROW).filter(pk=move_id)).first()
     return None if move is None else _row(move, sums_of_kinds(kinds))
-
-
-IN_SUMS = ("state", "bytes_total", "bytes_done")
-"""Columns of the index `parts_as_sums`."""
-PART_COLUMNS = {"topic": "topic_name", "state": "state", "bytes_total": "bytes_total", "bytes_done": "bytes_done"}
-
-
-class MovePartFilter(RowFilter):
-    state = StateFilter(in_states(PartState))
-
-
-def move_parts(
-    move_id: int, *, sort: str = "topic", page: PageStart = 1, per_page: int = 100, state: str = ""
-) -> Page[MovePartRow]:
-    """The partitions of a move. `state`: one of PartState."""
-    rows = MovePartFilter.rows(parts_of_move(move_id), state=state)
-    return part_page(rows, sort=sort, page=page, per_page=per_page)
-
-
-def parts_of_move(move_id: int) -> QuerySet[MovePartition]:
-    return MovePartition.objects.filter(move_id=move_id)
-
-
-def part_page(
-    rows: QuerySet[MovePartition], *, sort: str, page: PageStart, per_page: int, query: str = ""
-) -> Page[MovePartRow]:
-    return paginate(
-        rows,
-        lambda found: [
-            MovePartRow(
-                topic=p.topic_name,
-                partition=p.partition,
-                state=p.state,
-                replicas_from=p.replicas_from,
-                replicas_to=p.replicas_to,
-                desired_replicas=p.desired_replicas,
-                before=p.before,
-                bytes_total=p.bytes_total,
-                bytes_done=p.bytes_done,
-                bytes_per_s=p.bytes_per_s,
-                tail_start=p.tail_start,
-                delete_below=p.delete_below,
-                cause=p.cause,
-                note=with_phrase(p.note, p.note_phrase),
-                compared=p.compared,
-                submitted_at=p.submitted_at,
-                finished_at=p.finished_at,
-            )
-            for p in found
-        ],
-        # Sorted by size or state, an index covers everything but the primary key; by topic, another index contains the partition.
-        page=page,
-        per_page=per_page,
-        sort=sort,
-        columns=PART_COLUMNS,
-        tie="pk" if sort.lstrip("-") in IN_SUMS else "partition",
-        whole=MovePartition.objects.all(),
-    )
 
 
 def move_history(move_id: int) -> list[TransitionRow]:

@@ -218,7 +218,7 @@ def paginate(
     sort: str,
     columns: dict[str, str],
     query: str = "",
-    tie: str = "pk",
+    tie: str | tuple[str, ...] = "pk",
     whole: QuerySet[M] | None = None,
 ) -> Page[T]:
     """One page of `rows` in the order of `sort` (a key of `columns`; an unknown one falls back to the first), then of `tie` and the primary key. Unknown
@@ -228,7 +228,8 @@ def paginate(
     name = sort.lstrip("-")
     if name not in columns:
         sort = name = next(iter(columns))
-    order = _order(rows, (columns[name], sort.startswith("-")), (tie.lstrip("-"), tie.startswith("-")))
+    ties = [(column.lstrip("-"), column.startswith("-")) for column in ((tie,) if isinstance(tie, str) else tie)]
+    order = _order(rows, (columns[name], sort.startswith("-")), *ties)
     # Sort the keys first: a sort of tens of thousands of joined rows would copy all their columns.
     found_keys, total, window = keys_of(rows, order, page=page, per_page=per_page)
     keys = [key[-1] for key in found_keys]

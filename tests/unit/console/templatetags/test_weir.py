@@ -10,6 +10,7 @@ import pytest
 from django.template import RequestContext
 from django.test import RequestFactory
 
+from console.panels import lazy
 from console.templatetags import weir
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.selectors.paging import Page, PageWindow
@@ -45,6 +46,12 @@ def test_a_second_click_on_a_header_reverses_the_order(sort: str, kind: str, ord
     found = weir.th(context(page=SimpleNamespace(sort=sort)), "Name", "name", kind)
     assert (found["order"], found["href"]) == (order, f"?q=o&{href}")
     assert weir.th(context(), "Name")["href"] == ""
+
+
+def test_a_header_has_its_order_if_the_page_is_read_when_it_is_first_used() -> None:
+    """Headers of the lists of a move, a topic and a broker had no mark, and a second click did not reverse them."""
+    found = weir.th(context(page=lazy(SimpleNamespace, sort="name")), "Name", "name")
+    assert (found["order"], found["href"]) == ("ascending", "?q=o&sort=-name")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -171,3 +173,21 @@ def test_the_page_leads_to_the_open_alerts_of_the_move(seeded_cluster: dict[str,
         Alert.objects.create(kind=kind, subject=subject, severity="degraded", text=text, do="", since=timezone.now())
     page = viewer.get("/moves/1/").content.decode()
     assert "move_stuck 1: see it" in page and "move_stuck 11" not in page and "broker_down" not in page
+
+
+def test_the_list_begins_with_the_active_partitions_and_its_header_says_so(
+    seeded_cluster: dict[str, Any], operator: Client
+) -> None:
+    """Sorted by topic, the partitions that were copied could be on a later page."""
+    copied = MovePartition.objects.filter(move_id=1).get()
+    for topic, state in (("aaa", "done"), ("bbb", "waiting"), ("zzz", "rejected")):
+        row = MovePartition.objects.get(pk=copied.pk)
+        row.pk, row.topic_id, row.topic_name, row.state, row.active = None, uuid4(), topic, state, False
+        row.save()
+    page = operator.get("/moves/1/").content.decode()
+    places = [page.index(f">{name}-0</a></td>") for name in ("zzz", copied.topic_name, "bbb", "aaa")]
+    assert places == sorted(places)
+    assert re.search(r'<th scope="col" aria-sort="ascending">\s*<a id="sort-state"', page)
+    by_name = operator.get("/moves/1/?sort=topic").content.decode()
+    assert by_name.index(">aaa-0</a></td>") < by_name.index(">zzz-0</a></td>")
+    assert re.search(r'<th scope="col" aria-sort="ascending">\s*<a id="sort-topic"', by_name)

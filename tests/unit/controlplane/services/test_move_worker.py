@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from controlplane.models import Move, ObservedReplica
+from controlplane.selectors import move_parts
 from controlplane.selectors import moves as selectors
 from controlplane.services import move_worker, moves
 from controlplane.services.move_planning import parse_scope
@@ -83,7 +84,7 @@ def test_speed_and_eta_are_computed_from_size_samples(world: World, monkeypatch:
     assert row is not None and row.eta_s is not None
     assert row.bytes_per_s == pytest.approx(20_000, rel=0.1)
     assert row.eta_s[0] < 35 < row.eta_s[1]
-    (part,) = selectors.move_parts(move.pk).rows
+    (part,) = move_parts.move_parts(move.pk).rows
     assert (part.bytes_done, part.bytes_total, part.cause) == (300_000, 1_000_000, "")
     world.down(3)
     for seconds in (20, 25):
@@ -91,4 +92,4 @@ def test_speed_and_eta_are_computed_from_size_samples(world: World, monkeypatch:
         advance(move)
     row = selectors.move_row(move.pk)
     assert row is not None and row.eta_s is None, "nobody knows when the target starts again"
-    assert [p.cause for p in selectors.move_parts(move.pk).rows] == ["target_down"]
+    assert [p.cause for p in move_parts.move_parts(move.pk).rows] == ["target_down"]
