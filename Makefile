@@ -106,7 +106,7 @@ test: setup tools  ## every test (pytest options in ARGS)
 contract: setup  ## the REST API against its OpenAPI schema, with generated requests: make contract EXAMPLES=50
 	CONTRACT_EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/python -m pytest -n 2 tests/contract
 
-simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions, tiered-tails, tiered-tail-transactions, keys, keys-remote, delays, delay-changes, halves, half-changes, routes, route-growth, route-changes, route-keys, route-permissions, shares, share-letters, share-changes, share-growth, share-order, log-dirs, busy-cores, majority, combined
+simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions, tiered-tails, tiered-tail-transactions, keys, keys-remote, delays, delay-changes, halves, half-changes, routes, route-growth, route-changes, route-keys, route-permissions, shares, share-letters, share-changes, share-growth, share-order, streams, log-dirs, busy-cores, majority, combined
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))
 
 mutants: setup  ## mutation tests of the cores that keep data: which removed branches no test detects (options: make mutants ARGS='--target election --seeds 5')

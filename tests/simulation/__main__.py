@@ -148,6 +148,7 @@ def main() -> int:
     worlds.add_argument(
         "--share-order", action="store_true", help="worlds of a share group that keeps the order of each key"
     )
+    worlds.add_argument("--streams", action="store_true", help="worlds of a streams group")
     worlds.add_argument(
         "--log-dirs", action="store_true", help="ordinary worlds with replicas that move between two log directories"
     )
@@ -189,6 +190,7 @@ def main() -> int:
         routes,
         share_changes,
         shares,
+        streams,
         tails,
     )
     from tests.simulation.run import run
@@ -222,6 +224,7 @@ def main() -> int:
         "--share-changes": share_changes.live,
         "--share-growth": shares.live_with_growth,
         "--share-order": shares.live_with_key_order,
+        "--streams": streams.live,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
     life = lives.get(world)

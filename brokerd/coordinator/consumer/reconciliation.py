@@ -56,9 +56,12 @@ class MemberAssignment:
         return self.assigned | self.revoking
 
     def with_changes(self, **changes: Unpack[AssignmentChanges]) -> MemberAssignment:
-        """A copy with changed fields. Partitions that stay keep their assignment epoch; new ones get the member epoch."""
+        """A copy with changed fields. Partitions that stay keep their assignment epoch. New ones get the member epoch, also if they were revoked before:
+        a late commit with the epoch before must not replace a newer one."""
         after = replace(self, **changes)
-        return replace(after, assignment_epochs={tp: self.assignment_epochs.get(tp, after.epoch) for tp in after.owned})
+        gone = self.revoking - after.revoking
+        epochs = {tp: e for tp, e in self.assignment_epochs.items() if tp not in gone}
+        return replace(after, assignment_epochs={tp: epochs.get(tp, after.epoch) for tp in after.owned})
 
     def may_commit(self, tp: TopicPartition, epoch: int) -> bool:
         """Return whether a commit with `epoch` is valid, that is, whether the member has owned the partition since this epoch or an earlier one."""

@@ -130,10 +130,10 @@ class StreamsGroup(StreamsTargetAssignments):
             return StreamsHeartbeatReply(ErrorCode.INVALID_REQUEST, problem)
         was_empty = not self.members
         before = self.current_assignments.get(event.member_id, StreamsMemberAssignment())
-        changed = self._update_member(event)
+        bumps = self._update_member(event)
         if self.topology is None:
             self.change(StreamsRecordKey.TOPOLOGY, "", event.topology)
-            changed = True
+            bumps = True
         try:
             configured = self.configure()
         except InvalidTopology as e:
@@ -141,7 +141,7 @@ class StreamsGroup(StreamsTargetAssignments):
         unknown = self._unknown_tasks(configured, event.owned)
         if unknown is not None:
             return StreamsHeartbeatReply(ErrorCode.INVALID_REQUEST, f"unknown task {unknown}")
-        self._update_epoch(configured, changed)
+        self._update_epoch(configured, bumps)
         if was_empty and self.config.initial_delay_ms > 0:
             self._first_assignment_ms = now.mono_ms + self.config.initial_delay_ms
             self._advance_deadline(self._first_assignment_ms)
@@ -159,9 +159,10 @@ class StreamsGroup(StreamsTargetAssignments):
         self._restart_session(event.member_id, now)
         if event.shutdown:
             self.shutdown_by = event.member_id
-        whole = event.epoch == JOIN_GROUP_MEMBER_EPOCH or event.epoch != before.epoch
-        sends = whole or after.assigned != before.assigned
-        if sends and self.members[event.member_id].endpoint is not None:
+        # A member that reports other tasks may have missed a response.
+        changed = event.epoch == JOIN_GROUP_MEMBER_EPOCH or after.assigned != before.assigned
+        sends = changed or event.epoch != before.epoch or event.owned not in (None, after.assigned)
+        if changed and self.members[event.member_id].endpoint is not None:
             self.endpoint_epoch += 1
         return StreamsHeartbeatReply(
             ErrorCode.NONE,

@@ -55,10 +55,12 @@ class StreamsMemberAssignment:
         return self.assigned | self.revoking
 
     def with_changes(self, **changes: Unpack[StreamsAssignmentChanges]) -> StreamsMemberAssignment:
-        """A copy with changed fields. Active tasks that stay keep their assignment epoch; new ones get the member epoch."""
+        """A copy with changed fields. Active tasks that stay keep their assignment epoch. New ones get the member epoch, also if they were revoked
+        before: the member has closed them, and late commits of them are not accepted."""
         after = replace(self, **changes)
-        epochs = {task: self.assignment_epochs.get(task, after.epoch) for task in after.owned.active}
-        return replace(after, assignment_epochs=epochs)
+        gone = self.revoking.active - after.revoking.active
+        epochs = {task: e for task, e in self.assignment_epochs.items() if task not in gone}
+        return replace(after, assignment_epochs={t: epochs.get(t, after.epoch) for t in after.owned.active})
 
     def has_owned_since(self, task: TaskId, epoch: int) -> bool:
         """Return whether the member has owned the active task since `epoch` or an earlier one."""

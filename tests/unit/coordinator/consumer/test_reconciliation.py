@@ -31,6 +31,13 @@ def test_partitions_are_revoked_before_the_member_gets_others() -> None:
     assert (second.assigned, second.revoking) == (share(A, 1, 2), frozenset())
 
 
+def test_a_partition_that_returns_after_its_revocation_has_a_new_epoch() -> None:
+    """A late commit with the old epoch could replace a newer one."""
+    first = reconcile(member(0, 1), share(A), 6, None, lambda tp: True)
+    again = reconcile(first, share(A, 0), 7, share(A), lambda tp: True)
+    assert (again.assigned, [*again.assignment_epochs.values()]) == (share(A, 0), [7])
+
+
 def test_a_partition_of_another_member_is_assigned_when_it_is_free() -> None:
     taken = {2}
     first = reconcile(member(1), share(A, 1, 2, 3), 6, None, lambda tp: tp.partition not in taken)

@@ -91,6 +91,19 @@ def test_the_previous_epoch_is_accepted_with_the_tasks_of_a_lost_response() -> N
     assert again.assigned == scene.tasks_of("m1")
 
 
+def test_a_member_that_reports_other_tasks_gets_its_assignment_again() -> None:
+    """The response with the tasks was lost, and the epoch is the same."""
+    scene = Scene()
+    scene.join("m1")
+    scene.join("m2")
+    kept = scene.streams_beat("m1", 2).assigned
+    scene.streams_beat("m1", 2, owned=kept)
+    assert scene.streams_beat("m2", 3).assigned == scene.tasks_of("m2")
+    assert scene.streams_beat("m2", 3).assigned is None
+    assert scene.streams_beat("m2", 3, owned=EMPTY_TASKS).assigned == scene.tasks_of("m2")
+    assert scene.streams_beat("m2", 3, owned=scene.tasks_of("m2")).assigned is None
+
+
 def test_a_restarted_member_gets_its_whole_assignment() -> None:
     scene = Scene()
     scene.join("m1")

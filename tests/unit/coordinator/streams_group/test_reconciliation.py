@@ -72,3 +72,11 @@ def test_a_standby_task_that_becomes_active_is_closed_first() -> None:
 def test_since_when_a_task_is_owned() -> None:
     assert AT.has_owned_since(TaskId("0", 0), 3) and not AT.has_owned_since(TaskId("0", 0), 2)
     assert not AT.has_owned_since(TaskId("0", 9), 3)
+
+
+def test_a_task_that_returns_after_its_revocation_has_a_new_epoch() -> None:
+    """A simulated world found that a late commit with the old epoch was accepted (seed 57)."""
+    first = reconcile(AT, EMPTY_TASKS, 5, None, all_free)
+    assert first.assignment_epochs == {TaskId("0", 0): 3, TaskId("0", 1): 3}
+    again = reconcile(first, active("0", 0), 6, EMPTY_TASKS, all_free)
+    assert again.assigned == active("0", 0) and again.assignment_epochs == {TaskId("0", 0): 6}
