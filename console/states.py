@@ -19,7 +19,7 @@ TONES: dict[str, str] = {
     # elections of preferred leaders
     "electable": "blue", "preferred_leads": "", "no_leader": "red", "broker_offline": "amber", "leadership_disabled": "amber", "not_in_isr": "amber", "handing_over": "blue",
     # groups
-    "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "Assigning": "blue", "Reconciling": "blue", "Empty": "grey", "Dead": "grey",
+    "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "NotReady": "amber", "Assigning": "blue", "Reconciling": "blue", "Empty": "grey", "Dead": "grey",
     # connectors and their tasks
     "RUNNING": "", "PAUSED": "grey", "STOPPED": "grey", "FAILED": "red", "UNASSIGNED": "amber", "RESTARTING": "blue", "DESTROYED": "grey", "UNKNOWN": "grey",
     # transactions

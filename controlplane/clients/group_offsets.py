@@ -52,7 +52,7 @@ class GroupStatus:
     """A group as its coordinator describes it. A group that does not exist is Dead."""
 
     state: str
-    consumer_protocol: bool
+    type: GroupType
     members: tuple[MemberStatus, ...]
 
     @property
@@ -89,7 +89,7 @@ class GroupOffsetsClient:
         if described.group_state != DescribedGroupState.DEAD:
             return GroupStatus(
                 described.group_state,
-                False,
+                GroupType.CLASSIC,
                 tuple(
                     MemberStatus(x.member_id, x.group_instance_id, x.client_id, x.client_host.lstrip("/"))
                     for x in described.members
@@ -104,21 +104,41 @@ class GroupOffsetsClient:
             accepted=(ErrorCode.GROUP_ID_NOT_FOUND,),
         ).groups[0]
         if consumer.error_code:
-            return GroupStatus(DescribedGroupState.DEAD, False, ())
+            return self._streams_status()
         return GroupStatus(
             consumer.group_state,
-            True,
+            GroupType.CONSUMER,
             tuple(
                 MemberStatus(x.member_id, x.instance_id, x.client_id, x.client_host.lstrip("/"))
                 for x in consumer.members
             ),
         )
 
+    def _streams_status(self) -> GroupStatus:
+        """The status if it is a streams group (KIP-1071), otherwise Dead. A broker that lists no streams group may not support their API."""
+        none = GroupStatus(DescribedGroupState.DEAD, GroupType.CLASSIC, ())
+        if not self._is_listed_as(GroupType.STREAMS):
+            return none
+        streams = self._call_coordinator(
+            ApiKey.STREAMS_GROUP_DESCRIBE,
+            0,
+            m.StreamsGroupDescribeRequest(group_ids=[self.group_id]),
+            lambda a: a.groups[0].error_code,
+            accepted=(ErrorCode.GROUP_ID_NOT_FOUND,),
+        ).groups[0]
+        if streams.error_code:
+            return none
+        members = [MemberStatus(x.member_id, None, x.client_id, x.client_host.lstrip("/")) for x in streams.members]
+        return GroupStatus(streams.group_state, GroupType.STREAMS, tuple(members))
+
     def is_share_group(self) -> bool:
         """Return whether its coordinator lists the group as a share group (KIP-932)."""
-        body = m.ListGroupsRequest(types_filter=[GroupType.SHARE])
+        return self._is_listed_as(GroupType.SHARE)
+
+    def _is_listed_as(self, group_type: GroupType) -> bool:
+        body = m.ListGroupsRequest(types_filter=[group_type])
         listed = self._call_coordinator(ApiKey.LIST_GROUPS, 5, body, lambda a: a.error_code).groups
-        return any(g.group_id == self.group_id and g.group_type == GroupType.SHARE for g in listed)
+        return any(g.group_id == self.group_id and g.group_type == group_type for g in listed)
 
     def fetch_committed(
         self, keys: Iterable[Key] | None = None, group_id: str = ""
@@ -247,9 +267,15 @@ class GroupOffsetsClient:
             errors |= _errors(response)
         return errors
 
-    def remove_member(self, member: MemberStatus, consumer_protocol: bool, reason: str) -> None:
-        """Remove a member: LeaveGroup, or for the consumer protocol a heartbeat that leaves. Raises Declined, also for an unknown member."""
-        if consumer_protocol:
+    def remove_member(self, member: MemberStatus, group_type: GroupType, reason: str) -> None:
+        """Remove a member: LeaveGroup, or for the newer protocols a heartbeat that leaves. Raises Declined, also for an unknown member."""
+        if group_type is GroupType.STREAMS:
+            leave = m.StreamsGroupHeartbeatRequest(
+                group_id=self.group_id, member_id=member.member_id, member_epoch=LEAVE_EPOCH
+            )
+            self._call_coordinator(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, leave, lambda a: a.error_code)
+            return
+        if group_type is GroupType.CONSUMER:
             self._call_coordinator(
                 ApiKey.CONSUMER_GROUP_HEARTBEAT,
                 0,

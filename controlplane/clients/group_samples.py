@@ -19,19 +19,24 @@ Key = tuple[str, int]
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of groups of consumers in the classic protocol. Others (Kafka Connect: "connect") have assignments of their own format."""
 
+STREAMS_ASSIGNOR = "sticky"
+"""The only assignor of streams groups. Their description does not contain it."""
+
 
 class GroupType(StrEnum):
-    """The protocol of a group, as ListGroups returns it (KIP-848, KIP-932)."""
+    """The protocol of a group, as ListGroups returns it (KIP-848, KIP-932, KIP-1071)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 class DescribedGroupState(StrEnum):
-    """States of both protocols, as brokers return them."""
+    """States of all protocols, as brokers return them."""
 
     EMPTY = "Empty"
+    NOT_READY = "NotReady"
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     ASSIGNING = "Assigning"
@@ -77,13 +82,17 @@ def sample_groups(connection: KafkaConnection) -> tuple[GroupSample, ...]:
         return ()
     # Each protocol has its own describe API. A broker that lists no consumer protocol group may not support its API.
     consumers = [g.group_id for g in listed.groups if g.group_type == GroupType.CONSUMER]
-    classic = [n for n in names if n not in set(consumers)]
+    streams = [g.group_id for g in listed.groups if g.group_type == GroupType.STREAMS]
+    classic = [n for n in names if n not in {*consumers, *streams}]
     described: list[GroupSample] = []
     if classic:
         described += _classic(connection.call(ApiKey.DESCRIBE_GROUPS, 4, m.DescribeGroupsRequest(groups=classic)))
     if consumers:
         body = m.ConsumerGroupDescribeRequest(group_ids=consumers)
         described += _consumers(connection.call(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, body))
+    if streams:
+        request = m.StreamsGroupDescribeRequest(group_ids=streams)
+        described += _streams_groups(connection.call(ApiKey.STREAMS_GROUP_DESCRIBE, 0, request))
     fetched = connection.call(
         ApiKey.OFFSET_FETCH,
         8,
@@ -125,6 +134,37 @@ def _consumers(response: m.ConsumerGroupDescribeResponse) -> list[GroupSample]:
         for group in response.groups
         if group.error_code == ErrorCode.NONE
     ]
+
+
+def _streams_groups(response: m.StreamsGroupDescribeResponse) -> list[GroupSample]:
+    """Streams groups (KIP-1071). A member has the partitions that its active tasks read: those with the number of the task, of each source topic of its
+    subtopology. A topic with fewer partitions than the subtopology has tasks is not read by every task, which the response does not show."""
+    described = []
+    for group in response.groups:
+        if group.error_code != ErrorCode.NONE:
+            continue
+        subtopologies = (group.topology.subtopologies or ()) if group.topology is not None else ()
+        sources = {
+            s.subtopology_id: (*s.source_topics, *(t.name for t in s.repartition_source_topics)) for s in subtopologies
+        }
+        members = tuple(
+            DescribedMember(
+                x.member_id,
+                x.client_id,
+                x.client_host.lstrip("/"),
+                tuple(
+                    (topic, p)
+                    for task in x.assignment.active_tasks
+                    for topic in sources.get(task.subtopology_id, ())
+                    for p in task.partitions
+                ),
+            )
+            for x in group.members
+        )
+        described.append(
+            GroupSample(group.group_id, group.group_state, GroupType.STREAMS, STREAMS_ASSIGNOR, members, {})
+        )
+    return described
 
 
 def _classic(response: m.DescribeGroupsResponse) -> list[GroupSample]:

@@ -20,7 +20,7 @@ from controlplane.clients.group_offsets import (
     by_topic,
     chunks,
 )
-from controlplane.clients.group_samples import DescribedGroupState
+from controlplane.clients.group_samples import DescribedGroupState, GroupType
 from controlplane.clients.share_groups import DESCRIBE_VERSION, OFFSETS_VERSION, members_of, offsets_of, offsets_request
 from controlplane.domain.offset_reset_types import CommittedOffset, Key
 
@@ -37,9 +37,9 @@ class ShareOffsetsClient(GroupOffsetsClient):
             accepted=(ErrorCode.GROUP_ID_NOT_FOUND,),
         ).groups[0]
         if response.error_code:
-            return GroupStatus(DescribedGroupState.DEAD, False, ())
+            return GroupStatus(DescribedGroupState.DEAD, GroupType.SHARE, ())
         members = tuple(MemberStatus(x.member_id, None, x.client_id, x.host) for x in members_of(response))
-        return GroupStatus(response.group_state, False, members)
+        return GroupStatus(response.group_state, GroupType.SHARE, members)
 
     def fetch_committed(
         self, keys: Iterable[Key] | None = None, group_id: str = ""

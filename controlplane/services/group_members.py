@@ -31,7 +31,7 @@ def remove_member(group_id: str, member_id: str, *, actor: str, comment: str = "
                     )
                 before = {"member_id": member.member_id, "instance_id": member.instance_id, "host": member.host}
                 try:
-                    client.remove_member(member, status.consumer_protocol, f"removed by {actor}")
+                    client.remove_member(member, status.type, f"removed by {actor}")
                     left = all(m.member_id != member.member_id for m in client.status().members)
                 except NoResponse as e:
                     record(

@@ -10,6 +10,7 @@ import pytest
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients.connection import NoResponse
 from controlplane.clients.group_offsets import GroupStatus, MemberStatus
+from controlplane.clients.group_samples import GroupType
 from controlplane.domain.offset_reset_types import CommittedOffset, Key, LogRange
 from controlplane.services import group_members, offset_reset_worker, offset_reset_writes, offset_resets
 
@@ -24,7 +25,7 @@ class GroupWorld:
         self.offsets: dict[str, dict[Key, CommittedOffset]] = {"g": dict(OFFSETS)}
         self.logs = {("orders", i): LogRange(10, 100) for i in range(3)}
         self.members: list[MemberStatus] = []
-        self.consumer_protocol = False
+        self.type = GroupType.CLASSIC
         self.unstable: set[Key] = set()
         self.silent: set[str] = set()
         self.errors: dict[Key, ErrorCode] = {}
@@ -59,7 +60,7 @@ class GroupWorldClient:
     def status(self) -> GroupStatus:
         self._record_call("status")
         state = "Stable" if self.world.members else "Empty"
-        return GroupStatus(state, self.world.consumer_protocol, tuple(self.world.members))
+        return GroupStatus(state, self.world.type, tuple(self.world.members))
 
     def fetch_committed(
         self, keys: Iterable[Key] | None = None, group_id: str = ""
@@ -100,9 +101,9 @@ class GroupWorldClient:
             self.world.offsets[self.group_id].pop(key, None)
         return {}
 
-    def remove_member(self, member: MemberStatus, consumer_protocol: bool, reason: str) -> None:
+    def remove_member(self, member: MemberStatus, group_type: GroupType, reason: str) -> None:
         self._record_call("remove_member")
-        assert consumer_protocol is self.world.consumer_protocol
+        assert group_type is self.world.type
         self.world.members.remove(member)
 
 

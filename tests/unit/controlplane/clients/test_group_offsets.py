@@ -12,6 +12,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.clients import group_offsets
 from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.group_offsets import GroupOffsetsClient, MemberStatus
+from controlplane.clients.group_samples import GroupType
 from controlplane.domain.offset_reset_types import CommittedOffset, LogRange
 
 BROKERS = 3
@@ -27,7 +28,7 @@ class Brokers:
         self.coordinator_errors: list[ErrorCode] = []
         self.committed: dict[tuple[str, int], CommittedOffset] = {}
         self.down: set[int] = set()
-        self.consumer_protocol = False
+        self.group_type: GroupType | None = None
 
     def connection(self, host: str, port: int) -> BrokerConnection:
         return BrokerConnection(self, port)
@@ -114,7 +115,7 @@ class BrokerConnection:
 
     def consumer_group_describe(self, body: Any) -> Any:
         r = m.ConsumerGroupDescribeResponse
-        if not self.brokers.consumer_protocol:
+        if self.brokers.group_type is not GroupType.CONSUMER:
             return r(groups=[r.DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND)])
         return r(
             groups=[
@@ -127,6 +128,21 @@ class BrokerConnection:
     def consumer_group_heartbeat(self, body: Any) -> Any:
         assert (body.member_id, body.member_epoch, body.instance_id) == ("m", -1, "i")
         return m.ConsumerGroupHeartbeatResponse(error_code=0)
+
+    def list_groups(self, body: Any) -> Any:
+        r = m.ListGroupsResponse
+        types = [t for t in body.types_filter if t == self.brokers.group_type]
+        return r(groups=[r.ListedGroup(group_id="g", group_type=t) for t in types])
+
+    def streams_group_describe(self, body: Any) -> Any:
+        r = m.StreamsGroupDescribeResponse
+        none = r.Assignment()
+        member = r.Member(member_id="m", client_id="c", client_host="/1.2.3.4", assignment=none, target_assignment=none)
+        return r(groups=[r.DescribedGroup(0, group_state="NotReady", members=[member])])
+
+    def streams_group_heartbeat(self, body: Any) -> Any:
+        assert (body.group_id, body.member_id, body.member_epoch) == ("g", "m", -1)
+        return m.StreamsGroupHeartbeatResponse(error_code=0)
 
     def leave_group(self, body: Any) -> Any:
         (member,) = body.members
@@ -197,12 +213,21 @@ def test_an_error_of_the_coordinator_is_declined_and_retries_end_at_the_deadline
         assert client.commit({("wide", 0): CommittedOffset(1)}) == {("wide", 0): ErrorCode.UNKNOWN_MEMBER_ID}
 
 
+def test_the_status_of_a_streams_group_and_removal_of_a_member(brokers: Brokers) -> None:
+    brokers.group_type = GroupType.STREAMS
+    with GroupOffsetsClient("g") as client:
+        status = client.status()
+        assert (status.state, status.type, status.active) == ("NotReady", GroupType.STREAMS, True)
+        client.remove_member(status.members[0], status.type, "comment")
+
+
 def test_the_status_of_a_group_of_either_protocol_and_removal_of_a_member(brokers: Brokers) -> None:
     with GroupOffsetsClient("g") as client:
         assert not client.status().active
-        brokers.consumer_protocol = True
+        assert not any(api is ApiKey.STREAMS_GROUP_DESCRIBE for _, api, _ in brokers.sent), "no such group is listed"
+        brokers.group_type = GroupType.CONSUMER
         status = client.status()
         assert status.active and status.members == (MemberStatus("m", "i", "c", "1.2.3.4"),)
-        client.remove_member(status.members[0], True, "comment")
+        client.remove_member(status.members[0], status.type, "comment")
         with pytest.raises(Declined, match="unknown member id"):
-            client.remove_member(status.members[0], False, "comment")
+            client.remove_member(status.members[0], GroupType.CLASSIC, "comment")

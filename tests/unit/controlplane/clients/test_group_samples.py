@@ -33,9 +33,23 @@ def test_an_assignment_with_an_impossible_partition_count_is_empty() -> None:
     assert parse_assignment(struct.pack(">hih", 0, 1, 1) + b"t" + struct.pack(">i", 2**31 - 1)) == ()
 
 
-def test_groups_of_both_protocols_are_sampled() -> None:
+def streams_groups(body: m.StreamsGroupDescribeRequest) -> m.StreamsGroupDescribeResponse:
+    """Each group has a member with two active tasks and a standby task."""
+    r = m.StreamsGroupDescribeResponse
+    tasks = r.Assignment([r.TaskIds("0", [0, 2])], [r.TaskIds("0", [1])])
+    member = r.Member(member_id="m", client_id="c", client_host="/h", assignment=tasks, target_assignment=tasks)
+    topology = r.Topology(1, [r.Subtopology("0", ["t"], repartition_source_topics=[r.TopicInfo("app-r")])])
+    return r(
+        groups=[
+            r.DescribedGroup(group_id=g, group_state="NotReady", topology=topology, members=[member])
+            for g in body.group_ids
+        ]
+    )
+
+
+def test_groups_of_all_protocols_are_sampled() -> None:
     """Each group type has its own describe API. The newer API is not sent to brokers without such a group, because they may not support it."""
-    kinds = {"old": "classic", "new": "consumer"}
+    kinds = {"old": "classic", "new": "consumer", "app": "streams"}
     asked: list[ApiKey] = []
 
     class Broker:
@@ -66,6 +80,8 @@ def test_groups_of_both_protocols_are_sampled() -> None:
                             for g in body.group_ids
                         ]
                     )
+                case ApiKey.STREAMS_GROUP_DESCRIBE:
+                    return streams_groups(body)
             r2 = m.OffsetFetchResponse
             part = r2.OffsetFetchResponsePartitions(partition_index=0, committed_offset=7)
             topics = [r2.OffsetFetchResponseTopics(name="t", partitions=[part])]
@@ -82,7 +98,16 @@ def test_groups_of_both_protocols_are_sampled() -> None:
             (DescribedMember("m", "c", "h", (("t", 0), ("t", 2))),),
             {("t", 0): 7},
         ),
+        GroupSample(
+            "app",
+            "NotReady",
+            "streams",
+            "sticky",
+            (DescribedMember("m", "c", "h", (("t", 0), ("t", 2), ("app-r", 0), ("app-r", 2))),),
+            {("t", 0): 7},
+        ),
     )
     asked.clear()
-    del kinds["new"]
+    del kinds["new"], kinds["app"]
     assert [g.group_id for g in sample_groups(broker)] == ["old"] and ApiKey.CONSUMER_GROUP_DESCRIBE not in asked
+    assert ApiKey.STREAMS_GROUP_DESCRIBE not in asked

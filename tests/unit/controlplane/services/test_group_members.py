@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.clients.group_samples import GroupType
 from controlplane.models import Change
 from controlplane.services import Rejected
 from controlplane.services.group_members import remove_member
@@ -17,10 +18,10 @@ def group(monkeypatch: pytest.MonkeyPatch) -> GroupWorld:
     return group_world(monkeypatch)
 
 
-@pytest.mark.parametrize("consumer_protocol", [False, True])
+@pytest.mark.parametrize("group_type", [GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS])
 @pytest.mark.parametrize("name", ["m-1", "static-1"])
-def test_a_member_is_removed_by_member_id_or_instance_id(group: GroupWorld, name: str, consumer_protocol: bool) -> None:
-    group.members, group.consumer_protocol = [member("m-1", "static-1"), member("m-2")], consumer_protocol
+def test_a_member_is_removed_by_member_id_or_instance_id(group: GroupWorld, name: str, group_type: GroupType) -> None:
+    group.members, group.type = [member("m-1", "static-1"), member("m-2")], group_type
     assert remove_member("g", name, actor="alice", comment="hangs") == "confirmed"
     assert [m.member_id for m in group.members] == ["m-2"]
     change = Change.objects.get()
