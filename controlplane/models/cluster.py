@@ -85,8 +85,8 @@ class Feature(models.Model):
 
 
 class BrokerQuerySet(models.QuerySet["Broker"]):
-    def mark_registered(self) -> None:
-        """Record that these brokers have registered and were not sent a request since. One that was down did not respond, but it is not silent."""
+    def forget_responses(self) -> None:
+        """Record that these brokers got no request since their registration changed."""
         self.update(answered=None)
 
 

@@ -304,8 +304,9 @@ class MetadataProjection:
         self._brokers.update({i: sums[i] for i in changed})
         lives = {i: BrokerLife(s.state.alive, s.state.life) for i, s in sums.items()}
         write_events(cluster_events.broker_events(self._lives, lives), now)
-        registered = [i for i, life in lives.items() if life.alive and self._lives.get(i) != life]
-        Broker.objects.filter(broker_id__in=registered).mark_registered()
+        # A broker that is down gets no request, and one that has just registered has got none: whether it responds is unknown.
+        registrations = [i for i, life in lives.items() if self._lives.get(i) != life]
+        Broker.objects.filter(broker_id__in=registrations).forget_responses()
         self._lives = lives
         difference.brokers = True
 

@@ -303,7 +303,9 @@ class LivePublisher:
                 "dirs_failed": metrics.directories.get(i, {}).get("dirs_failed", []),
                 "dirs_slow": metrics.directories.get(i, {}).get("dirs_slow", []),
                 "started_ms": metrics.starts.in_row(i),
-                "size_as_of_ms": None if metrics.answered.get(i) is not False else metrics.responded_ms.get(i),
+                "size_as_of_ms": metrics.responded_ms.get(i)
+                if not s.state.alive or metrics.answered.get(i) is False
+                else None,
             }
             for i, s in sorted(self._broker_sums.items())
         ]

@@ -6,7 +6,7 @@ Invariant: without a response the old values stay with their age; they never bec
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -89,7 +89,7 @@ class MetricsCache:
         self.messages: Mapping[str, MessageMetrics] = {}
         """Half messages, delayed messages and dead letters by topic, from their own rounds."""
         self.answered: dict[int, bool | None] = {}
-        """True if a broker responded to the last request. None: it has registered since."""
+        """True if a broker responded to the last request, False if it did not. None: it was down, so it got none."""
         self.responded_ms: dict[int, int] = {}
         """Time of the last response of a broker, Unix ms."""
         self.space: dict[int, tuple[int, int]] = {}
@@ -142,18 +142,21 @@ class MetricsCache:
 
     # -- memory --------------------------------------------------------------------------------------------------------
     def apply(self, samples: list[BrokerSample], failed: Mapping[int, str], image: Image, now_ms: int) -> SampleChanges:
-        """Apply the responses of one round. `failed`: live brokers without a response. No request is sent to a broker that is down, so its metrics end here."""
+        """Apply the responses of one round. `failed`: brokers without a response. No request is sent to a broker that is down, so its metrics end here."""
         changed = SampleChanges()
         leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
         samples = [s for s in samples if image.alive(s.broker_id)]
+        responded = {s.broker_id for s in samples}
         silent = {*failed, *(b for b, state in image.brokers.items() if not state.alive)}
-        newly_silent = any(self.answered.get(b) is not False for b in silent)
+        newly_silent = any(self.answered.get(b, True) for b in silent)
         for broker_id in silent:
             self._forget_broker(broker_id)
-        for broker_id in self._registered_meanwhile(samples, silent):
-            self.answered[broker_id] = None
+        # One that registered while the requests of this round were on their way got none: it is not silent.
+        self.answered = {
+            b: True if b in responded else False if b in failed else (state.alive and self.answered.get(b)) or None
+            for b, state in image.brokers.items()
+        }
         for sample in samples:
-            self.answered[sample.broker_id] = True
             self.responded_ms[sample.broker_id] = sample.at_ms
             for key, value in sample.offsets.items():
                 if leaders.get(key) != sample.broker_id:
@@ -209,14 +212,8 @@ class MetricsCache:
         self.share_lags.forget(changed.share_groups_gone)
         return changed
 
-    def _registered_meanwhile(self, samples: list[BrokerSample], silent: Container[int]) -> list[int]:
-        """Brokers without a response that were down when the requests of this round were sent, and are alive now."""
-        responded = {s.broker_id for s in samples}
-        return [b for b, found in self.answered.items() if not found and b not in responded and b not in silent]
-
     def _forget_broker(self, broker_id: int) -> None:
-        """The broker did not respond. Its sizes stay as last reported."""
-        self.answered[broker_id] = False
+        """The broker did not respond, or is down. Its sizes stay as last reported."""
         self.traffic.forget(broker_id)
         self.share_limits.forget(broker_id)
         self.requests.forget(broker_id)

@@ -38,7 +38,7 @@ SAMPLE_AGE_SECONDS_MAX = 30
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """`answered` False = its last sample failed, None = never sampled. Skews are per cent against the mean of live brokers. `cordoned`: the broker gets no
+    """`answered` False = its last sample failed, None = none was requested: it is down or has just registered. Skews are per cent against the mean of live brokers. `cordoned`: the broker gets no
     new replicas; `total_bytes`, `free_bytes`: its log directory with the most free space, `disk_alert`: the severity of an alert about its free space, or
     empty; `leads` False: the broker is demoted. `replicas_on_disk`: replicas in its log directories by its own report, `dirs_failed`: the failed ones of
     these directories, `dirs_hung`: those of the failed ones whose disk did not respond, `dirs_slow`: those with a slow disk, `dir_probe_ms`: ms of the last

@@ -129,7 +129,7 @@ def _broker_metrics() -> list[MetricRows]:
         ("weir_broker_alive", "1 while the broker is registered.", of_brokers("alive")),
         (
             "weir_broker_answered",
-            "1 if the broker answered the last poll of the cluster monitor.",
+            "1 if the broker answered the last poll of the cluster monitor. A broker that is down is not polled.",
             of_brokers("answered"),
         ),
         (

@@ -62,6 +62,11 @@ def test_a_broker_that_does_not_respond_is_published_with_the_time_of_its_values
     assert (found["dirs_failed"], found["dirs_slow"], found["size_as_of_ms"]) == (["/b"], ["/a"], None)
     reported.samples(metrics.apply([], {1: "no response"}, world.image, 9000), metrics)
     assert (heard[-1][1]["answered"], heard[-1][1]["size_as_of_ms"]) == (False, 1000)
+    world.down(1)
+    reported.image(world.image, Difference(brokers=True), metrics)
+    reported.samples(metrics.apply([], {}, world.image, 10_000), metrics)
+    down = heard[-1][1]
+    assert (down["alive"], down["answered"], down["size_as_of_ms"]) == (False, None, 1000)
 
 
 def test_the_sums_of_the_brokers_are_computed_once_per_image(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

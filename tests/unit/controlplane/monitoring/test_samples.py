@@ -76,13 +76,24 @@ def test_a_broker_that_registers_again_is_not_silent_before_a_request(world: Wor
     metrics = MetricsCache()
     world.down(2)
     metrics.write(metrics.apply([sample(1000, 100)], {}, world.image, 1000), world.projection, world.image)
-    assert Broker.objects.get(broker_id=2).answered is False
+    assert Broker.objects.get(broker_id=2).answered is None, "nobody sends a request to a broker that is down"
     world.register(2)
     assert Broker.objects.get(broker_id=2).answered is None, "the row of the new registration"
     metrics.write(metrics.apply([sample(2000, 100)], {}, world.image, 2000), world.projection, world.image)
     assert Broker.objects.get(broker_id=2).answered is None, "the requests were sent before"
     metrics.write(metrics.apply([], {2: "timed out"}, world.image, 3000), world.projection, world.image)
     assert Broker.objects.get(broker_id=2).answered is False
+
+
+def test_a_broker_that_died_during_its_last_request_is_not_silent_when_it_registers_again(world: World) -> None:
+    metrics = MetricsCache()
+    metrics.write(metrics.apply([], {2: "connection reset"}, world.image, 1000), world.projection, world.image)
+    assert Broker.objects.get(broker_id=2).answered is False
+    world.down(2)
+    assert Broker.objects.get(broker_id=2).answered is None
+    world.register(2)
+    metrics.write(metrics.apply([], {}, world.image, 2000), world.projection, world.image)
+    assert Broker.objects.get(broker_id=2).answered is None
 
 
 def test_only_offsets_of_the_leader_count(world: World) -> None:
@@ -174,7 +185,7 @@ def test_the_rates_of_a_dead_broker_end_and_are_not_added_to_those_of_the_new_le
     take(2, 11_000, 0)
     take(2, 21_000, 30_000)
     dead = Broker.objects.get(broker_id=1)
-    assert (dead.answered, dead.bytes_in_per_s, dead.sampled_at) == (False, None, sampled_at)
+    assert (dead.answered, dead.bytes_in_per_s, dead.sampled_at) == (None, None, sampled_at)
     assert dead.size_bytes == 700, "the last known size"
     assert ObservedPartition.objects.get().bytes_in_per_s == ObservedTopic.objects.get().bytes_in_per_s == 3_000
     restarted = MetricsCache()
