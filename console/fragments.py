@@ -157,9 +157,11 @@ def group_pace(
     retention_limit: str = "",
     retention_at_most: bool = False,
 ) -> SafeString:
-    """Consume rate, produce rate, catch-up forecast and retention forecast of a group, in one sentence. Empty while a rate is unknown."""
-    if consumed_per_s is None or produced_per_s is None or not lag_records:
+    """Consume rate, produce rate, catch-up forecast and retention forecast of a group, in one sentence. Empty without lag."""
+    if not lag_records:
         return mark_safe("")
+    if consumed_per_s is None or produced_per_s is None:
+        return format_html("{}", _("Rates and forecasts are unknown: not enough samples yet."))
     gain = consumed_per_s - produced_per_s
     parts = [
         _("Reads {consumed_per_s} records/s, {produced_per_s}/s arrive").format(

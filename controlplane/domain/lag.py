@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from controlplane.domain.limits import SAMPLE_GAP_MS
 from controlplane.domain.log_ends import RecordAge
 
 WINDOW_MS = 900_000
@@ -212,6 +213,8 @@ class Track:
                 self.rewound_ms = sample.at_ms
             self.commits.clear()
             self.trend_status = LagStatus.HEALTHY
+        elif last is not None and sample.at_ms - last.at_ms > SAMPLE_GAP_MS:
+            self.commits.clear()  # rates over the gap would be wrong; the status stays until the opposite is clear
         self._note_loss(sample, log_start)
         self._note_wait(sample, last)
         moved = last is not None and sample.committed != last.committed

@@ -7,9 +7,11 @@ milliseconds), rows.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from controlplane.domain.limits import SAMPLE_GAP_MS
 
 HISTORY_MAX = 900
 """Maximum number of observations of one log end in memory. At the maximum, every second one of the older half is dropped."""
@@ -28,10 +30,11 @@ class RecordAge:
 
 @dataclass(slots=True)
 class LogEndHistory:
-    """Observed log end offsets, oldest first. `ends` never decreases."""
+    """Observed log end offsets, oldest first. `ends` never decreases. `gapless_ms`: time of the first observation after the last gap; a rate begins there."""
 
     ats: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    gapless_ms: int = 0
 
     def add(self, at_ms: int, end: int) -> None:
         if self.ends and end < self.ends[-1]:
@@ -39,7 +42,9 @@ class LogEndHistory:
             self.ends.clear()
         if self.ats and at_ms < self.ats[-1]:
             return  # the wall clock was set back
-        if len(self.ends) > 1 and self.ends[-1] == self.ends[-2] == end:
+        if self.ats and at_ms - self.ats[-1] > SAMPLE_GAP_MS:
+            self.gapless_ms = at_ms
+        if len(self.ends) > 1 and self.ends[-1] == self.ends[-2] == end and self.ats[-2] >= self.gapless_ms:
             self.ats[-1] = at_ms  # an unchanged end needs its first and last observation only
             return
         self.ats.append(at_ms)
@@ -64,10 +69,11 @@ class LogEndHistory:
         return RecordAge(max(0, round(now_ms - appended)))
 
     def rate(self, now_ms: int, window_ms: int) -> float | None:
-        """Records per second appended within the last `window_ms`. None with less than a second of observations."""
+        """Records per second appended within the last `window_ms`. None with less than a second of observations without a gap."""
         if not self.ends:
             return None
-        first = min(max(0, bisect_right(self.ats, now_ms - window_ms) - 1), len(self.ats) - 1)
+        first = max(bisect_right(self.ats, now_ms - window_ms) - 1, bisect_left(self.ats, self.gapless_ms))
+        first = min(max(0, first), len(self.ats) - 1)
         span = self.ats[-1] - self.ats[first]
         return None if span < 1000 else (self.ends[-1] - self.ends[first]) * 1000 / span
 
@@ -86,4 +92,5 @@ class LogEndHistory:
         out = LogEndHistory()
         for at_ms, end in stored:
             out.add(at_ms, end)
+        out.gapless_ms = 0  # stored observations are thinned
         return out

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+from controlplane.domain.limits import SAMPLE_GAP_MS
+
 
 class StallCause(StrEnum):
     """The reason why a partition does not complete. Client quotas are not a cause: they do not apply to requests between brokers."""
@@ -31,6 +33,7 @@ RECENT_SECONDS = 120.0
 """Seconds of samples that an ETA is computed from: longer than a pause by garbage collection or a disk, shorter than the daily pattern of traffic."""
 SPEED_SECONDS = 20.0
 """Seconds that a rate covers. Brokers report sizes every three to ten seconds."""
+GAP_SECONDS = SAMPLE_GAP_MS / 1000
 OUTRUN_SECONDS = 45.0
 """Seconds for which the log must grow faster than the copy before it is reported. With the age of a sample it is visible within 60 s."""
 GROWTH_SECONDS_MIN = 10.0
@@ -95,12 +98,16 @@ def add_sample(samples: Samples, new: Sample) -> tuple[Sample, ...]:
 
 
 def recent(samples: Samples, now: float, seconds: float = RECENT_SECONDS) -> Samples:
-    return [s for s in samples if s.at >= now - seconds]
+    """The samples of the last `seconds`, from their last gap on."""
+    found = [s for s in samples if s.at >= now - seconds]
+    first = max((i for i in range(1, len(found)) if found[i].at - found[i - 1].at > GAP_SECONDS), default=0)
+    return found[first:]
 
 
 def speed(samples: Samples, now: float) -> float | None:
-    """Copied bytes/s over the last SPEED_SECONDS, or between the last two samples if they are older. None with fewer than two samples."""
-    if len(samples) < 2:
+    """Copied bytes/s over the last SPEED_SECONDS, or between the last two samples if they are older. None with fewer than two samples
+    without a gap between them."""
+    if len(samples) < 2 or samples[-1].at - samples[-2].at > GAP_SECONDS:
         return None
     first = next((s for s in samples[:-1] if s.at >= now - SPEED_SECONDS), samples[-2])
     last = samples[-1]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
+from controlplane.domain.limits import SAMPLE_GAP_MS
 from controlplane.domain.message_metrics import values
 from controlplane.domain.throttle import p99
 from controlplane.monitoring.projection import broker_sums
@@ -125,7 +126,7 @@ class HistoryMetrics:
                 continue
             ends[key] = (now_ms, offsets[1])
             before_ms, before = self._ends.get(key, (now_ms, 0))
-            if now_ms > before_ms and offsets[1] >= before:
+            if before_ms < now_ms <= before_ms + SAMPLE_GAP_MS and offsets[1] >= before:
                 yield subject, "records_per_s", (offsets[1] - before) * 1000 / (now_ms - before_ms)
             if (traffic := metrics.traffic.partitions.get(key)) is not None:
                 yield subject, "bytes_in_per_s", traffic.bytes_in

@@ -5,7 +5,6 @@ Invariant: without a response the old values stay with their age; they never bec
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -16,11 +15,13 @@ from django.utils import timezone
 
 from brokerd.cluster.configs import ALL_BROKERS, TopicConfig
 from brokerd.cluster.image import Image
+from brokerd.cluster.model import NO_LEADER
 from brokerd.config.share_groups import ISOLATION_LEVEL, READ_COMMITTED
 from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import Key
 from controlplane.db.bulk import update_many
 from controlplane.domain.alert_thresholds import AlertThresholds
+from controlplane.domain.limits import SAMPLE_GAP_MS
 from controlplane.domain.message_metrics import MessageMetrics
 from controlplane.domain.times import utc_of_ms
 from controlplane.models import Broker, ObservedPartition, ObservedReplica, ObservedTopic
@@ -28,6 +29,7 @@ from controlplane.monitoring.broker_starts import BrokerStarts
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.group_metrics import GroupMetrics
 from controlplane.monitoring.projection import MetadataProjection
+from controlplane.monitoring.record_rates import RecordRates
 from controlplane.monitoring.rejection_metrics import RejectedClients, RejectionMetrics
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
 from controlplane.monitoring.request_metrics import RequestStatistics
@@ -37,9 +39,6 @@ from controlplane.monitoring.share_limits import ShareLimits
 from controlplane.monitoring.traffic import TrafficCache
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.topic_configs import min_insync
-
-RATE_WINDOW_MS = 10_000
-"""Milliseconds over which records per second are averaged."""
 
 BROKER_RATES = ("bytes_in_per_s", "bytes_out_per_s", "replication_bytes_in_per_s", "replication_bytes_out_per_s")
 """Columns of a broker's row, in the order of `Traffic`."""
@@ -109,7 +108,7 @@ class MetricsCache:
         """The log directories as the broker reports them, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
         """(bytes, time of the report) of each partition, as last reported by its leader, or by another replica while there was no leader."""
-        self._totals: dict[str, deque[tuple[int, int]]] = {}
+        self._record_rates = RecordRates()
         self._restored = False
         self.thresholds = AlertThresholds()
         """The thresholds in force at the last evaluation of the alerts."""
@@ -157,6 +156,10 @@ class MetricsCache:
             for b, state in image.brokers.items()
         }
         for sample in samples:
+            if sample.at_ms - self.responded_ms.get(sample.broker_id, sample.at_ms) > SAMPLE_GAP_MS:
+                self._forget_broker(
+                    sample.broker_id
+                )  # no round ran for some time, so counters would be averaged over it
             self.responded_ms[sample.broker_id] = sample.at_ms
             for key, value in sample.offsets.items():
                 if leaders.get(key) != sample.broker_id:
@@ -282,7 +285,7 @@ class MetricsCache:
         names = {name for name, _ in leaders}
         for name in [n for n in self.topics if n not in names]:
             del self.topics[name]
-            self._totals.pop(name, None)
+            self._record_rates.forget(name)
 
     def _apply_topics(self, leaders: Mapping[Key, int], changed: SampleChanges, now_ms: int) -> None:
         records: dict[str, int] = {}
@@ -290,8 +293,11 @@ class MetricsCache:
         sizes: dict[str, int] = {}
         as_of: dict[str, int] = {}
         unknown: set[str] = set()
+        silent: set[str] = set()
         for key, leader in leaders.items():
             name = key[0]
+            if leader != NO_LEADER and not self.answered.get(leader):
+                silent.add(name)  # its log grows unseen; a partition without a leader gets no records
             if (offsets := self.offsets.get(key)) is None:
                 unknown.add(name)
             else:
@@ -309,21 +315,13 @@ class MetricsCache:
                 metrics.bytes_in_per_s, metrics.bytes_out_per_s, metrics.replication_bytes_in_per_s, _ = (
                     traffic.rounded().values
                 )
-            if name not in unknown:
-                metrics.records_per_s = self._rate(name, ends[name], now_ms)
+            if name in silent:
+                self._record_rates.forget(name)
+            elif name not in unknown:
+                metrics.records_per_s = self._record_rates.add(name, ends[name], now_ms)
             if self.topics.get(name) != metrics:
                 self.topics[name] = metrics
                 changed.topics.add(name)
-
-    def _rate(self, name: str, total: int, now_ms: int) -> float | None:
-        totals = self._totals.setdefault(name, deque())
-        if totals and total < totals[-1][1]:
-            totals.clear()
-        totals.append((now_ms, total))
-        while len(totals) > 2 and totals[1][0] <= now_ms - RATE_WINDOW_MS:
-            totals.popleft()
-        span = now_ms - totals[0][0]
-        return None if span < 500 else round((total - totals[0][1]) * 1000 / span, 1)
 
     # -- rows ----------------------------------------------------------------------------------------------------------
     def write(self, changed: SampleChanges, projection: MetadataProjection, image: Image) -> None:

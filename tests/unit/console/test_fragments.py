@@ -82,7 +82,8 @@ def test_a_blocked_group_shows_the_reason() -> None:
 )
 def test_the_pace_of_a_group_is_a_forecast(consumed: float, produced: float, lag: int, text: str) -> None:
     assert text in fragments.group_pace(consumed, produced, lag)
-    assert fragments.group_pace(None, produced, lag) == fragments.group_pace(consumed, produced, 0) == ""
+    assert fragments.group_pace(consumed, produced, 0) == fragments.group_pace(None, None, 0) == ""
+    assert "not enough samples yet" in fragments.group_pace(None, produced, lag)
 
 
 @pytest.mark.parametrize(("seconds", "tone"), [(60.0, "red"), (7_200.0, "amber")])

@@ -369,6 +369,28 @@ def test_a_pause_of_the_monitor_is_no_wait_of_the_consumer() -> None:
     assert track.speeds(890_000) == pytest.approx((600, 1000), rel=0.01)
 
 
+def test_rates_are_unknown_after_a_gap_until_they_have_enough_samples() -> None:
+    """After half an hour without a cluster the rates were averaged over it: a group that read 600/s had 150/s."""
+    track = Track()
+
+    def read(s: int) -> int:
+        return 600 * (s if s < 600 else s - 1800)
+
+    def log_end(s: int) -> int:
+        return 1000 * (s if s < 600 else s - 1800)
+
+    list(statuses_per_second(read, log_end, 600, track=track))
+    known: list[int] = []
+    for s in range(2400, 2700):
+        now = s * 1000
+        track.add(LagSample(now, read(s), log_end(s)), 0)
+        if (speeds := track.speeds(now)) is not None:
+            known.append(s)
+            assert speeds == pytest.approx((600, 1000), rel=0.01)
+    assert 2430 <= known[0] <= 2480
+    assert track.trend_status is LagStatus.FALLING_BEHIND
+
+
 def test_changed_limits_decide_about_stalls_stops_and_trends() -> None:
     patient = LagLimits(behind_ms=300_000, stall_ms=400_000, gone_ms=300_000)
     quick, slow = Track(), Track(limits=patient)

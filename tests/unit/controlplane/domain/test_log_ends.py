@@ -76,3 +76,21 @@ def test_the_rate_is_averaged_over_the_window() -> None:
     seen = log_end_history(*((s * 1000, 100 * s if s < 60 else 6000 + 10 * (s - 60)) for s in range(121)))
     assert seen.rate(120_000, 30_000) == 10.0
     assert log_end_history((0, 5)).rate(0, 30_000) is None
+
+
+def test_a_rate_begins_after_a_gap() -> None:
+    """After half an hour without a cluster its first rates were averaged over it."""
+    seen = log_end_history(*((s * 1000, 100 * s) for s in range(61)), (1_860_000, 6000))
+    assert seen.rate(1_860_000, 180_000) is None
+    for s in range(1, 21):
+        seen.add(1_860_000 + s * 1000, 6000)
+    assert seen.rate(1_880_000, 180_000) == 0
+    for s in range(1, 21):
+        seen.add(1_880_000 + s * 1000, 6000 + 100 * s)
+    assert seen.rate(1_900_000, 180_000) == 50.0
+    assert seen.age(3000, 1_900_000) is not None, "ages are interpolated over it"
+
+
+def test_stored_observations_are_thinned_and_have_no_gap() -> None:
+    stored = LogEndHistory.from_stored([[0, 0], [600_000, 6000]])
+    assert stored.rate(600_000, 180_000) == 10.0

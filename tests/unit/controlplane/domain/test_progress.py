@@ -24,6 +24,18 @@ def test_the_speed_covers_the_last_seconds_and_becomes_zero_without_progress() -
     assert progress.speed(copy[:1], 0.0) is None
 
 
+def test_nothing_is_averaged_over_a_gap() -> None:
+    """After the cluster had been down for half an hour, the speed of a copy was its average over it."""
+    copy = steady_samples(1_000, 10**7, 60)
+    last = copy[-1]
+    resumed = (*copy, Sample(last.at + 1800, last.left - 9_000, last.done + 9_000))
+    assert progress.speed(resumed, resumed[-1].at) is None
+    later = (*resumed, *(Sample(resumed[-1].at + t, 10**7 - 1_000 * (69 + t), 1_000 * (69 + t)) for t in (3, 6, 9, 12)))
+    assert progress.speed(later, later[-1].at) == pytest.approx(1_000)
+    short = (Sample(0.0, 10**6, 0), Sample(61.0, 10**6, 0), Sample(64.0, 10**6 - 3_000, 3_000))
+    assert progress.rates(short, 64.0) == [1_000.0]
+
+
 def test_a_growth_rate_needs_seconds_of_samples() -> None:
     assert progress.growth(steady_samples(1_000, 10**6, 9, grows=300), 9.0) is None
     assert progress.growth(steady_samples(1_000, 10**6, 12, grows=300), 12.0) == pytest.approx(300)

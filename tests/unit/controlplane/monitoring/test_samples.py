@@ -111,6 +111,34 @@ def test_records_per_second_are_an_average_over_seconds(world: World) -> None:
     assert metrics.topics["flights"].records_per_s == 100.0
 
 
+def test_a_rate_of_records_begins_again_after_a_silent_leader_and_after_a_gap(world: World) -> None:
+    """A leader that responded again had the records of the whole pause in the rate of its first seconds."""
+    world.topic("flights", (1, 2))
+    metrics = MetricsCache()
+
+    def rate(at_ms: int, end: int, failed: dict[int, str]) -> float | None:
+        metrics.apply([] if failed else [sample(at_ms, end)], failed, world.image, at_ms)
+        return metrics.topics["flights"].records_per_s
+
+    assert [rate(at_ms, 0, {}) for at_ms in (0, 1000)] == [None, 0.0]
+    assert rate(2000, 0, {1: "timed out"}) is None, "unknown is not zero"
+    assert [rate(30_000, 90_000, {}), rate(31_000, 90_100, {})] == [None, 100.0]
+    assert [rate(1_831_000, 90_300, {}), rate(1_832_000, 90_320, {})] == [None, 20.0]
+
+
+def test_bytes_are_not_averaged_over_a_gap(world: World) -> None:
+    world.topic("flights", (1, 2))
+    metrics = MetricsCache()
+
+    def rate(at_ms: int, bytes_in: int) -> float | None:
+        counters = {F0: TrafficCounters(bytes_in, 0, 0, 0)}
+        metrics.apply([BrokerSample(1, at_ms, {F0: (0, 1)}, {}, traffic=counters)], {}, world.image, at_ms)
+        return metrics.topics["flights"].bytes_in_per_s
+
+    assert [rate(0, 0), rate(10_000, 10_000)] == [None, 1000.0]
+    assert [rate(1_810_000, 12_000), rate(1_820_000, 32_000)] == [None, 2000.0]
+
+
 def test_sizes_of_a_missing_broker_stay_with_their_age(world: World) -> None:
     """Before the fix, 134 MB became 72.7 kB without a message that a broker did not respond."""
     world.topic("flights", (1,))
