@@ -21,6 +21,21 @@ LAG_CAUSE_LATE_S = 10.0
 that started before the failure has another cause."""
 
 
+LAG_EFFECT_S = 1200.0
+"""Maximum seconds between the failure of a broker or disk and an alert about lag that it causes. Leaders move within seconds, and a trend is found within 15 minutes (`lag.WINDOW_MS`).
+Partitions without a leader have no limit: their alert is the cause then."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRead:
+    """A partition that a group reads. `unread`: its unread records, None = unknown. `failed`: the brokers whose failure stopped it; `offline`: it has no
+    leader."""
+
+    unread: int | None
+    failed: frozenset[str] = frozenset()
+    offline: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class OpenAlert:
     """`objects`: what the alert is about or depends on, such as `broker:2`, `group:billing`, `move:7`. `since_s`: seconds since the epoch.
@@ -124,6 +139,9 @@ RULES: tuple[CauseRule, ...] = (
 """The first rule that applies names the cause. A common object is a stronger reason than a cause that affects the whole cluster, so these are last. Within
 both parts the causes are in the order in which one causes the next. A move that was rejected, or that producers outrun, has that cause itself."""
 
+ENDED_SERVICE = frozenset({AlertKind.BROKER_DOWN, AlertKind.DISK_FAILED})
+"""Failures after which other brokers lead. A broker that is silent or has a slow disk may still lead, so its lag may begin at any time."""
+
 FAILURES = frozenset(
     {AlertKind.BROKER_DOWN, AlertKind.BROKER_SILENT, AlertKind.DISK_FAILED, AlertKind.PARTITIONS_OFFLINE}
 )
@@ -131,6 +149,8 @@ FAILURES = frozenset(
 
 def explains(rule: CauseRule, cause: OpenAlert, effect: OpenAlert) -> bool:
     lag = cause.kind in FAILURES and effect.kind in GROUPS | RETENTION
+    if lag and cause.kind in ENDED_SERVICE and effect.since_s - cause.since_s > LAG_EFFECT_S:
+        return False
     return (
         cause.kind is rule.cause
         and effect.kind in rule.effects
@@ -144,6 +164,19 @@ def explains(rule: CauseRule, cause: OpenAlert, effect: OpenAlert) -> bool:
             else any(name.startswith(rule.of) for name in cause.objects & effect.objects)
         )
     )
+
+
+def brokers_that_delay(reads: Iterable[GroupRead]) -> set[str]:
+    """The brokers whose failure explains the lag of a group: all those of a partition without a leader, and those whose partitions have at least half of the unread
+    records of the group. A consumer that is too slow has its lag on all partitions, whichever broker failed."""
+    total, found, unread = 0, set[str](), dict[str, int]()
+    for read in reads:
+        total += read.unread or 0
+        if read.offline:
+            found |= read.failed
+        for broker in read.failed:
+            unread[broker] = unread.get(broker, 0) + (read.unread or 0)
+    return found | {broker for broker, records in unread.items() if 2 * records >= total}
 
 
 def causes(alerts: Sequence[OpenAlert]) -> dict[int, int]:

@@ -5,7 +5,7 @@ Invariant: the cost is bounded. Of many partitions with problems the first are r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -25,6 +25,7 @@ from controlplane.models import (
     AlertEntry,
     Change,
     ClusterEvent,
+    ConsumerGroup,
     GroupPartition,
     MovePartition,
     MoveTransition,
@@ -282,12 +283,13 @@ def _group(rows: Sequence[AlertRow]) -> list[IncidentRow]:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """`missing`: partition with problems -> brokers whose replica is missing. `offline`: those of them without a leader. `reads`: group ->
-    partitions with problems that it reads. `moves`: move -> brokers of its stuck partitions. `damaged`: brokers with damaged replicas."""
+    """`missing`: partition with problems -> brokers whose replica is missing. `offline`: those of them without a leader. `led`: the
+    brokers that led partitions with problems. `delays`: group -> brokers whose failure explains its lag. `moves`: move -> brokers of its stuck partitions. `damaged`: brokers with damaged replicas."""
 
     missing: dict[PartitionName, set[str]]
     offline: set[PartitionName]
-    reads: dict[str, set[PartitionName]]
+    led: set[str]
+    delays: dict[str, set[str]]
     moves: dict[str, set[str]]
     damaged: set[str]
 
@@ -309,9 +311,7 @@ def _objects_of(kind: AlertKind, subject: str, dependencies: Dependencies) -> se
         return {f"move:{subject}"} | dependencies.moves.get(subject, set())
     if kind in incident.GROUPS | incident.RETENTION:
         # An alert about many groups has no subject: it depends on all partitions with problems.
-        return {f"group:{subject}"} | _brokers(
-            dependencies, dependencies.reads.get(subject, set()) if subject else set(dependencies.missing)
-        )
+        return {f"group:{subject}"} | (dependencies.delays.get(subject, set()) if subject else dependencies.led)
     if kind is AlertKind.COPIES_DAMAGED:
         return dependencies.damaged
     return set()
@@ -347,15 +347,9 @@ def _dependencies(rows: Sequence[AlertRow]) -> Dependencies:
         for topic, index, replicas, isr, leader in troubled
     }
     kinds = {a.kind for a in rows}
-    reads: dict[str, set[PartitionName]] = {}
-    if missing and kinds & (incident.GROUPS | incident.RETENTION):
-        groups = {a.subject for a in rows if a.kind in incident.GROUPS | incident.RETENTION}
-        models = (GroupPartition, ShareGroupPartition) if AlertKind.SHARE_GROUP_STOPPED in kinds else (GroupPartition,)
-        for model in models:
-            read = model._default_manager.filter(group_id__in=groups, topic__in={topic for topic, _ in missing})
-            for group, topic, index in read.values_list("group_id", "topic", "index"):
-                if (topic, index) in missing:
-                    reads.setdefault(group, set()).add((topic, index))
+    led = {(t, i): _failed_leaders(replicas, isr, leader) for t, i, replicas, isr, leader in troubled}
+    offline = {(topic, index) for topic, index, _, _, leader in troubled if leader is None}
+    delays = _delays(rows, led, offline) if kinds & (incident.GROUPS | incident.RETENTION) else {}
     moves: dict[str, set[str]] = {}
     if kinds & incident.MOVES:
         ids = [int(a.subject) for a in rows if a.kind in incident.MOVES]
@@ -366,4 +360,30 @@ def _dependencies(rows: Sequence[AlertRow]) -> Dependencies:
     if AlertKind.COPIES_DAMAGED in kinds:
         reports = ReplicaDamageReport.objects.filter(ended_at__isnull=True, recovery__isnull=True)
         damaged = {f"broker:{b}" for b in reports.order_by().values_list("broker_id", flat=True).distinct()}
-    return Dependencies(missing, {(t, i) for t, i, _, _, leader in troubled if leader is None}, reads, moves, damaged)
+    return Dependencies(missing, offline, set[str]().union(*led.values()), delays, moves, damaged)
+
+
+def _failed_leaders(replicas: Sequence[int], isr: Sequence[int], leader: int | None) -> frozenset[str]:
+    """The brokers whose failure stopped the readers of a partition: all without a leader, else the preferred leader, if it is out of sync. A partition lacks only
+    a copy if another replica is missing."""
+    stopped = replicas if leader is None else [b for b in replicas[:1] if b not in isr]
+    return frozenset(f"broker:{b}" for b in stopped)
+
+
+def _delays(
+    rows: Sequence[AlertRow], led: Mapping[PartitionName, frozenset[str]], offline: AbstractSet[PartitionName]
+) -> dict[str, set[str]]:
+    """Group -> the brokers whose failure explains its lag: those of its partitions, and its coordinator."""
+    groups = {a.subject for a in rows if a.kind in incident.GROUPS | incident.RETENTION and a.subject}
+    coordinators = ConsumerGroup.objects.filter(pk__in=groups, coordinator__isnull=False)
+    delays = {group: {f"broker:{broker}"} for group, broker in coordinators.values_list("pk", "coordinator")}
+    if not led:
+        return delays
+    reads: dict[str, list[incident.GroupRead]] = {}
+    for model in (GroupPartition, ShareGroupPartition):
+        read = model._default_manager.filter(group_id__in=groups)
+        for group, topic, index, unread in read.values_list("group_id", "topic", "index", "lag_records"):
+            spot = (topic, index)
+            found = incident.GroupRead(unread, led.get(spot, frozenset()), spot in offline)
+            reads.setdefault(group, []).append(found)
+    return {g: delays.get(g, set()) | incident.brokers_that_delay(reads.get(g, ())) for g in groups}

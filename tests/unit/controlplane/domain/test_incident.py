@@ -14,9 +14,12 @@ from controlplane.domain.alert_types import Severity
 from controlplane.domain.incident import (
     CAUSE_LATE_S,
     LAG_CAUSE_LATE_S,
+    LAG_EFFECT_S,
     RULES,
+    GroupRead,
     Incident,
     OpenAlert,
+    brokers_that_delay,
     causes,
     effects_of,
     explains_own_subject_only,
@@ -104,6 +107,28 @@ def test_a_group_that_was_behind_before_a_broker_failed_is_an_incident_of_its_ow
     before = alert(3, K.GROUP_FALLING_BEHIND, "group:b", "broker:2", since=1000 - LAG_CAUSE_LATE_S - 1)
     retention = alert(4, K.GROUP_RETENTION, "group:b", "broker:2", since=1000 - LAG_CAUSE_LATE_S - 1)
     assert causes([down, late, before, retention]) == {2: 1, 4: 3}
+
+
+def test_lag_that_begins_long_after_a_broker_failed_is_an_incident_of_its_own() -> None:
+    down = alert(1, K.BROKER_DOWN, "broker:2", since=0)
+    soon = alert(2, K.GROUP_FALLING_BEHIND, "group:a", "broker:2", since=LAG_EFFECT_S)
+    late = alert(3, K.GROUP_FALLING_BEHIND, "group:b", "broker:2", since=LAG_EFFECT_S + 1)
+    assert causes([down, soon, late]) == {2: 1}
+    offline = alert(4, K.PARTITIONS_OFFLINE, "broker:2", since=5, grave=True)
+    assert causes([down, soon, late, offline]) == {2: 1, 3: 4, 4: 1}, "a partition without a leader delays at any time"
+    silent = alert(1, K.BROKER_SILENT, "broker:2", since=0)
+    assert causes([silent, soon, late]) == {2: 1, 3: 1}, "it may still lead"
+
+
+def test_the_brokers_that_delay_a_group_led_half_of_its_unread_records() -> None:
+    """A consumer that was too slow on all partitions was shown as an effect of the broker that had failed."""
+    failed = frozenset({"broker:2"})
+    slow = [GroupRead(100, failed), *(GroupRead(100) for _ in range(3))]
+    assert brokers_that_delay(slow) == set()
+    assert brokers_that_delay([GroupRead(300, failed), *slow]) == failed
+    assert brokers_that_delay([*slow, GroupRead(0, frozenset({"broker:3"}), offline=True)]) == {"broker:3"}
+    assert brokers_that_delay([GroupRead(None, failed), GroupRead(None)]) == failed, "the lag is unknown"
+    assert brokers_that_delay([]) == brokers_that_delay([GroupRead(5)]) == set()
 
 
 def test_a_dead_broker_is_above_a_group_that_fell_behind_earlier() -> None:

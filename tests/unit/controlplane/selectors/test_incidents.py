@@ -57,6 +57,30 @@ def test_a_dead_broker_is_the_cause_of_offline_partitions_and_of_the_group_that_
     assert (second.cause.subject, second.effects) == ("nightly", [])
 
 
+@pytest.mark.parametrize(
+    ("unread", "coordinator", "explained"),
+    [((90, 10, 10), 2, True), ((40, 40, 40), 2, False), ((40, 40, 40), 1, True)],
+    ids=["on its partition", "on all partitions", "coordinator"],
+)
+def test_lag_is_an_effect_of_a_dead_broker_if_it_is_on_the_partitions_that_the_broker_led(
+    world: World, unread: tuple[int, ...], coordinator: int, explained: bool
+) -> None:
+    world.topic("orders", (1, 2), (2, 1), (3, 1))
+    world.down(1)
+    for index, leader in enumerate((2, 2, 3)):
+        world.put("orders", index, leader=leader, isr=(leader,))
+    row = ConsumerGroup.objects.create(
+        group_id="slow", state="Stable", status="stalled", coordinator=coordinator, observed_at=timezone.now()
+    )
+    for index, records in enumerate(unread):
+        GroupPartition.objects.create(
+            group=row, topic="orders", index=index, status="stalled", lag_records=records, observed_at=timezone.now()
+        )
+    alerts.evaluate()
+    down = next(i for i in incidents.incident_list() if i.cause.kind == "broker_down")
+    assert ("slow" in [e.subject for e in down.effects]) is explained
+
+
 def test_lists_show_an_alert_with_the_severity_of_its_incident(world: World) -> None:
     """The list showed a broker as degraded that the overview and its own page showed as at risk."""
     outage(world)
