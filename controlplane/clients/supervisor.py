@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypedDict
 
-from controlplane.domain.restart import ProcessIdentity
+from controlplane.domain.restart import ProcessEnd, ProcessIdentity
 from weir_common.files import write_private
 
 
@@ -38,6 +38,8 @@ class SupervisedProcess(RecordedProcess):
     name: str
     state: ProcessState
     exit_code: int | None
+    ended_at: float | None
+    """Unix seconds at which the supervisor observed the end, with `exit_code`."""
 
 
 class SupervisorState(TypedDict):
@@ -75,6 +77,16 @@ def read_state(folder: Path) -> SupervisorState:
 
 def is_alive(recorded: RecordedProcess) -> bool:
     return recorded["pid"] is not None and started_at(recorded["pid"]) == recorded["started"]
+
+
+def process_ends(folder: Path) -> dict[str, ProcessEnd]:
+    """The ends of the processes that do not run now, by name. Empty without a local cluster: no supervisor has observed them."""
+    found = {}
+    for row in read_state(folder)["processes"]:
+        code, at = row["exit_code"], row.get("ended_at")  # a supervisor of an older version writes no time
+        if row["pid"] is None and code is not None and at is not None:
+            found[row["name"]] = ProcessEnd(code, at)
+    return found
 
 
 def running_process(folder: Path, name: str) -> ProcessIdentity | None:

@@ -54,6 +54,8 @@ class Process:
     not_before: float = 0.0
     began: float = 0.0
     exit_code: int | None = None
+    ended_at: float | None = None
+    """Unix seconds."""
     end_by: float | None = None
     """Deadline of a requested restart: then the process is killed."""
 
@@ -144,7 +146,7 @@ class Supervisor:
                     process.starts = 1  # stable: the next failure has the shortest backoff
                 continue
             if process.popen is not None and process.exit_code is None:
-                process.exit_code = process.popen.returncode
+                process.exit_code, process.ended_at = process.popen.returncode, time.time()
                 if process.end_by is not None:
                     process.end_by, process.starts = None, 0  # the requested restart succeeded
                     self.layout.restart(process.name).unlink(missing_ok=True)
@@ -178,7 +180,8 @@ class Supervisor:
                 cwd=ROOT,
                 env={**os.environ, **process.environment},
             )
-        process.starts, process.began, process.exit_code = process.starts + 1, now, None
+        process.starts, process.began = process.starts + 1, now
+        process.exit_code = process.ended_at = None
 
     @staticmethod
     def _end(p: Process, how: signal.Signals) -> None:
@@ -203,6 +206,7 @@ class Supervisor:
                     "started": started_at(pid) if pid else None,
                     "state": self._state(process),
                     "exit_code": process.exit_code,
+                    "ended_at": process.ended_at,
                 }
             )
         body: SupervisorState = {
@@ -233,7 +237,7 @@ class Supervisor:
                 except subprocess.TimeoutExpired:
                     process.popen.kill()
                     process.popen.wait()
-                process.exit_code = process.popen.returncode
+                process.exit_code, process.ended_at = process.popen.returncode, time.time()
         self.write()
 
 

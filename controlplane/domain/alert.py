@@ -74,7 +74,7 @@ RULES = (
          "No worker of Spark jobs is running: nothing starts, restarts or finishes {what}.",
          "Start the worker of Spark jobs (the unit `weir-spark-worker`, or a worker that reads all queues). If one is running, check its log and its connections to the database and to the Celery broker."),
     AlertRule(AlertKind.BROKER_DOWN, Severity.DEGRADED, cases.brokers_down,
-         "Broker {id} is down: {replicas} offline.",
+         "Broker {id} is down: {replicas} offline{end}.",
          "Start the broker. If it is permanently lost, drain it: its replicas are copied to other brokers."),
     AlertRule(AlertKind.BROKER_SILENT, Severity.DEGRADED, cases.brokers_silent,
          "Broker {id} is registered but does not respond to the console: its values are out of date.",

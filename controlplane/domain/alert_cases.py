@@ -6,15 +6,20 @@ Contains the helpers of all cases: counts with names, subjects. Does not contain
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from controlplane.domain.alert_phrases import NO_FORECASTS, AlertPhrase
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import AlertCase, AlertFacts, AlertMetric, DiskForecastFacts, Severity
 from controlplane.domain.move_states import MoveState
 from controlplane.domain.progress import StallCause
+from controlplane.domain.restart import ProcessEnd
 from controlplane.domain.text import coarse_count, coarse_duration, size_text
 from weir_common.phrases import Phrase, Value, number_of
+
+SIGNAL_NAMES = {int(s): s.name for s in signal.Signals}
 
 SUBJECT_CHARS_MAX = 300
 """Maximum number of characters of a subject: the database column has as many."""
@@ -74,10 +79,25 @@ def lagging_replicas(facts: AlertFacts) -> list[AlertCase]:
 
 def brokers_down(facts: AlertFacts) -> list[AlertCase]:
     return [
-        AlertCase(str(b.broker_id), {"id": str(b.broker_id), "replicas": number_of(b.replicas, *AlertPhrase.REPLICAS)})
+        AlertCase(
+            str(b.broker_id),
+            {
+                "id": str(b.broker_id),
+                "replicas": number_of(b.replicas, *AlertPhrase.REPLICAS),
+                "end": "" if b.process_end is None else _end_of(b.process_end),
+            },
+        )
         for b in facts.brokers
         if not b.alive and b.replicas
     ]
+
+
+def _end_of(end: ProcessEnd) -> Phrase:
+    at = f"{datetime.fromtimestamp(end.at, UTC):%m-%d %H:%M:%S}"
+    if end.code >= 0:
+        return Phrase(AlertPhrase.EXITED, {"status": str(end.code), "at": at})
+    name = SIGNAL_NAMES.get(-end.code, "?")
+    return Phrase(AlertPhrase.KILLED, {"number": str(-end.code), "name": name, "at": at})
 
 
 def brokers_silent(facts: AlertFacts) -> list[AlertCase]:

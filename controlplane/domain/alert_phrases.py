@@ -42,6 +42,8 @@ class AlertPhrase:
         "{right} of {count} earlier disk forecast was right.",
         "{right} of {count} earlier disk forecasts were right.",
     )
+    KILLED = "; its process was ended by signal {number} ({name}) at {at} UTC"
+    EXITED = "; its process ended with exit status {status} at {at} UTC"
     DOWN = " (down now: {brokers})"
     GROUP = "Group {group}"
     SHARE_GROUP = "Share group {group}"

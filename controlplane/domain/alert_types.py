@@ -13,6 +13,7 @@ from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_states import MoveState
+from controlplane.domain.restart import ProcessEnd
 from controlplane.domain.share_lag import ShareStall
 from weir_common.phrases import Value
 
@@ -100,6 +101,8 @@ class UncleanElectionFacts:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
+    """`process_end`: of a broker that is down, if the supervisor of a local cluster observed it. Other clusters have no source for it."""
+
     broker_id: int
     alive: bool
     answered: bool | None
@@ -110,6 +113,7 @@ class BrokerFacts:
     dirs_hung: tuple[str, ...] = ()
     dirs_slow: tuple[str, ...] = ()
     dir_probe_ms: Mapping[str, int] = field(default_factory=dict)
+    process_end: ProcessEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,14 @@ class StepState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """The end of a process that does not run now. `code`: its exit status, or the negative number of the signal that ended it. `at`: Unix seconds."""
+
+    code: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessIdentity:
     """One process. The pid alone may be reused. `started`: its start time in clock ticks since boot."""
 

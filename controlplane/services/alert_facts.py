@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from brokerd.cluster.majority_config import has_majority_acks
 from brokerd.cluster.model import effective_min_insync
+from controlplane.clients import supervisor
 from controlplane.domain import alert_types as types
 from controlplane.domain.alert_message_cases import MESSAGE_ALERTS_MAX
 from controlplane.domain.alert_phrases import METRIC_OBJECTS, AlertPhrase
@@ -83,6 +85,7 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
     sums = ObservedTopic.objects.aggregate(
         offline=Sum("offline"), under_min_isr=Sum("under_min_isr"), under_replicated=Sum("under_replicated")
     )
+    ends = supervisor.process_ends(settings.WEIR.data_dir)
     damage_reports = ReplicaDamageReport.objects.filter(ended_at__isnull=True, recovery__isnull=True)
     groups, counts, soon = _groups(thresholds)
     share_groups, share_group_count = stopped_share_groups(thresholds)
@@ -107,6 +110,7 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
                 dirs_hung=tuple(b.dirs_hung),
                 dirs_slow=tuple(b.dirs_slow),
                 dir_probe_ms=b.dir_probe_ms,
+                process_end=None if b.alive else ends.get(f"broker-{b.broker_id}"),
             )
             for b in Broker.objects.all()
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 from controlplane.clients import supervisor as supervisor_client
 from controlplane.devcluster import processes
 from controlplane.devcluster.layout import Layout
+from controlplane.domain.restart import ProcessEnd
 from tests.cluster.local import wait_for
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ignores SIGTERM', flush=True); time.sleep(600)"
@@ -75,6 +77,26 @@ def test_a_process_that_ignores_sigterm_is_killed(layout: Layout, monkeypatch: p
         wait_for(lambda: other_pid(running, layout.folder, requested.pid), "another process", 60)
     finally:
         running.stop()
+
+
+def test_the_signal_that_ended_a_process_and_its_time_are_recorded_until_the_next_start(
+    supervisor: processes.Supervisor, layout: Layout
+) -> None:
+    layout.stopped_marker("broker-1").parent.mkdir(exist_ok=True)
+    layout.stopped_marker("broker-1").touch()
+    process = supervisor.processes["broker-1"].popen
+    assert process is not None and supervisor_client.process_ends(layout.folder) == {}
+    began = time.time()
+    process.kill()
+
+    def observed_ends() -> dict[str, ProcessEnd]:
+        supervisor.step()
+        return supervisor_client.process_ends(layout.folder)
+
+    end = wait_for(observed_ends, "the end of the process", 60)["broker-1"]
+    assert end.code == -signal.SIGKILL and began <= end.at <= time.time()
+    layout.stopped_marker("broker-1").unlink()
+    wait_for(lambda: not observed_ends(), "the next start", 60)
 
 
 def test_spark_drivers_of_this_cluster_are_ended_and_no_other(layout: Layout) -> None:

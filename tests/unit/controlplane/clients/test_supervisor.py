@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.clients import supervisor
 from controlplane.clients.supervisor import ProcessState
-from controlplane.domain.restart import ProcessIdentity
+from controlplane.domain.restart import ProcessEnd, ProcessIdentity
 
 NEVER = -5
 """A start time that no process has. It stands for a pid that another process uses now."""
@@ -66,3 +66,14 @@ def test_the_stopped_processes_are_named_by_prefix_and_only_under_a_live_supervi
     assert supervisor.stopped_names(tmp_path) == []
     write(tmp_path, supervisor_started=NEVER, started=NEVER, state="stopped")
     assert supervisor.stopped_names(tmp_path) == [] and not supervisor.is_kept_stopped(tmp_path, "broker-1")
+
+
+def test_the_end_of_a_process_is_known_while_it_does_not_run(tmp_path: Path) -> None:
+    assert supervisor.process_ends(tmp_path) == {}, "no local cluster"
+    rows = [
+        {"name": "broker-1", "pid": None, "started": None, "state": "stopped", "exit_code": -9, "ended_at": 7.5},
+        {"name": "broker-2", "pid": None, "started": None, "state": "waiting", "exit_code": None, "ended_at": None},
+        {"name": "broker-3", "pid": None, "started": None, "state": "ended", "exit_code": 1},
+    ]
+    (tmp_path / "processes.json").write_text(json.dumps({"supervisor": None, "processes": rows}))
+    assert supervisor.process_ends(tmp_path) == {"broker-1": ProcessEnd(-9, 7.5)}

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from controlplane.clients import supervisor
+from controlplane.domain.restart import ProcessEnd
 from controlplane.models import (
     Alert,
     Broker,
@@ -188,3 +190,24 @@ def test_a_failed_move_without_a_moved_partition_has_no_advice_to_roll_back(worl
     move.parts.filter(partition=0).update(state="done")
     alerts.evaluate()
     assert "Roll the move back" in Alert.objects.get(kind="move_failed").do
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (-9, "Broker 2 is down: 1 replica offline; its process was ended by signal 9 (SIGKILL) at 01-01 00:12:03 UTC."),
+        (1, "Broker 2 is down: 1 replica offline; its process ended with exit status 1 at 01-01 00:12:03 UTC."),
+        (None, "Broker 2 is down: 1 replica offline."),
+    ],
+)
+def test_the_alert_about_a_broker_says_how_its_process_ended_if_the_local_supervisor_knows(
+    world: World, monkeypatch: pytest.MonkeyPatch, code: int | None, text: str
+) -> None:
+    ends = {} if code is None else {name: ProcessEnd(code, 723.0) for name in ("broker-1", "broker-2")}
+    monkeypatch.setattr(supervisor, "process_ends", lambda folder: ends)
+    world.topic("orders", (1, 2))
+    world.down(2)
+    alerts.evaluate()
+    alert = Alert.objects.get(kind="broker_down")
+    assert (alert.subject, alert.text) == ("2", text)
