@@ -225,6 +225,22 @@ def test_the_reason_of_old_data_is_not_cut_in_a_window_of_1280_pixels(
     session.page.wait_for_selector("#stale", state="hidden", timeout=120_000)
 
 
+def test_the_box_of_a_broker_that_restarted_is_not_wider_than_its_frame(session: BrowserSession) -> None:
+    """The badge and the state of a restarted broker were drawn over the next box, and the page scrolled sideways."""
+    add_badges = """document.querySelectorAll(".strip .row:first-child > :first-child").forEach((e) =>
+        e.insertAdjacentHTML("beforeend", ' <span class="st st-amber">restarted 59 min 59 s ago</span>'))"""
+    cut = "[...document.querySelectorAll('.strip a')].map((e) => e.scrollWidth - e.clientWidth)"
+    try:
+        for width in (1440, 1280, 390):
+            session.page.set_viewport_size({"width": width, "height": 900})
+            session.page.goto("/")
+            session.page.evaluate(add_badges)
+            found = session.page.evaluate(cut)
+            assert found and max(found) <= 1, (width, found)
+    finally:
+        session.page.set_viewport_size({"width": 1440, "height": 900})
+
+
 def test_a_banner_says_that_zookeeper_does_not_respond(session: BrowserSession, web_server: WebServer) -> None:
     session.page.goto("/groups/")
     session.live()
