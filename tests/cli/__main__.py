@@ -18,12 +18,14 @@ from pathlib import Path
 
 from bench.peer import fetch
 from tests.cli.calls import CALLS, DELETE_JSON, HOUSE_CALLS, HOUSE_FILES, MAINS, Call
-from tests.cli.calls_4 import CALLS_4, FILES_4, MAINS_4
+from tests.cli.calls_4 import CALLS_4, CALLS_STREAMS, FILES_4, MAINS_4
+from tests.cli.streams_group import create_streams_group
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import ROOT, LocalCluster
 from weir_common.java import find_java
 
 VERSION, VERSION_4 = "3.9.2", "4.3.1"
+STREAMS_TITLE = f"Kafka {VERSION_4}: streams groups"
 LOG4J = """\
 log4j.rootLogger=ERROR, e
 log4j.appender.e=org.apache.log4j.ConsoleAppender
@@ -142,8 +144,11 @@ def main() -> int:
                     (f"Kafka {VERSION}", old, CALLS),
                     (f"Kafka {VERSION_4}: the same calls", new, CALLS),
                     (f"Kafka {VERSION_4}: more tools and options", new, CALLS_4),
+                    (STREAMS_TITLE, new, CALLS_STREAMS),
                 ):
                     print(title, flush=True)
+                    if calls is CALLS_STREAMS:
+                        create_streams_group(cluster)
                     chosen = [c for c in calls if (options.only or "") in c.tool and (options.section or "") in title]
                     sections[title] = [run_and_report(call, tools, cluster.bootstrap, folder) for call in chosen]
         if not options.only or options.only == "reassign":

@@ -65,9 +65,24 @@ CALLS_4 = (
     Call("kafka-features", f"{B} version-mapping --release-version 4.3", "metadata.version"),
     Call("kafka-cluster", f"list-endpoints {B}", r"(?m)^1\s"),
     Call("kafka-cluster", f"unregister {B} --id 1", rejects="UnsupportedVersionException|does not support"),
-    Call("kafka-streams-groups", f"{B} --list"),
     Call("kafka-topics", f"{B} --delete --topic run"),
 )  # fmt: skip
+CALLS_STREAMS = (
+    Call("kafka-groups", f"{B} --list --streams", r"(?m)^counters\s+Streams"),
+    Call("kafka-streams-groups", f"{B} --list", "(?m)^counters"),
+    Call("kafka-streams-groups", f"{B} --list --state", r"(?m)^counters\s+Stable"),
+    Call("kafka-streams-groups", f"{B} --describe --group counters", r"(?m)^counters\s+lines\s+0\s"),
+    Call("kafka-streams-groups", f"{B} --describe --group counters --state --verbose", r"(?m)^counters\s.*Stable"),
+    Call("kafka-streams-groups", f"{B} --describe --group counters --members --verbose", r"(?m)^counters\s.*counter-1\s.*process-1"),
+    Call("kafka-streams-groups", f"{B} --group counters --delete", rejects="NON_EMPTY_GROUP|not empty|not EMPTY|could not be deleted"),
+    Call("kafka-configs", f"{B} --entity-type groups --entity-name counters --alter --add-config streams.num.standby.replicas=1", "Completed updating"),
+    Call("kafka-configs", f"{B} --entity-type groups --entity-name counters --describe", "streams.num.standby.replicas=1"),
+    Call("kafka-streams-groups", f"{B} --list --state", r"(?m)^counters\s+Empty", within_s=90),
+    Call("kafka-streams-groups", f"{B} --group counters --reset-offsets --all-input-topics --to-latest --execute", r"(?m)^counters\s+lines\s+0\s+\d", within_s=60),
+    Call("kafka-streams-groups", f"{B} --group counters --delete-offsets --all-input-topics", "(?s)lines.*Successful", within_s=60),
+    Call("kafka-streams-groups", f"{B} --group counters --delete", "(?i)success", within_s=60),
+)  # fmt: skip
+"""Calls for the streams group of `streams_group`, whose member sends no heartbeats: the group is empty after a session time-out."""
 FILES_4 = {
     "offsets.csv": "run,1,0\n",
     "election.json": '{"partitions":[{"topic":"run","partition":0},{"topic":"run","partition":1}]}',

@@ -18,6 +18,7 @@ LACKS = {
     "elect": "no such call",
     "acls": "no such call",
     "streams": "Java only",
+    "streams-group": "Java only",
 }
 
 if __name__ == "__main__":

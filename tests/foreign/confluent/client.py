@@ -12,6 +12,7 @@ LACKS = {
     "quotas": "no such call",
     "reassign": "no such call",
     "streams": "Java only",
+    "streams-group": "Java only",
 }
 
 if __name__ == "__main__":

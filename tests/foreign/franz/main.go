@@ -23,7 +23,7 @@ import (
 const firstMs = 1_700_000_000_000
 const longest = 60 * time.Second
 
-var lacks = map[string]string{"streams": "Java only"}
+var lacks = map[string]string{"streams": "Java only", "streams-group": "Java only"}
 
 func say(words ...any) { fmt.Println(words...) }
 

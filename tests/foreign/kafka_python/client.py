@@ -10,6 +10,7 @@ LACKS = {
     "new-protocol": "classic groups only",
     "quotas": "no such call",
     "streams": "Java only",
+    "streams-group": "Java only",
 }
 
 if __name__ == "__main__":

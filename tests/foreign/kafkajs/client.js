@@ -21,6 +21,7 @@ const LACKS = {
   elect: "no such call",
   "share-letters": "no share groups",
   streams: "Java only",
+  "streams-group": "Java only",
 };
 
 // Codecs other than gzip are plug-ins: kafkajs-snappy, and these two.

@@ -55,6 +55,7 @@ LACKS = {
         NO_ADMIN,
     ),
     "streams": "Java only",
+    "streams-group": "Java only",
     "share-letters": "its librdkafka is older than KIP-932",
 }
 CLIENT_OPTIONS = ("-b", BOOTSTRAP)

@@ -19,6 +19,7 @@ const LACKS = {
   elect: ADMIN,
   acls: ADMIN,
   streams: "Java only",
+  "streams-group": "Java only",
   "share-letters": "node-rdkafka has no share consumer",
   ...(Kafka.features.includes("zstd") ? {} : { zstd: "its librdkafka was built without libzstd on this machine" }),
 };

@@ -26,6 +26,7 @@ var lacks = map[string]string{
 	"pattern":              "no subscription by pattern",
 	"transactions-admin":   "no call of ClusterAdmin's",
 	"streams":              "Java only",
+	"streams-group":        "Java only",
 	"share-letters":        "no share groups",
 }
 
