@@ -154,8 +154,9 @@ class KeyLookupServer:
         if not replica.leads:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return part
-        if not replica.core.serves_latest:
-            data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE  # acknowledged records may be above this high watermark
+        if not replica.core.serves_latest or self._replica_manager.produce_suspended:
+            # Acknowledged records may be above this high watermark: of the leader before, or of a leader that was elected while this event loop was stalled.
+            data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
             return part
         data.high_watermark, data.log_start_offset = replica.core.high_watermark, replica.start_offset
         lookup = self._begin(replica, query, committed=committed)

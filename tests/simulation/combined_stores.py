@@ -108,7 +108,7 @@ class KeyLoad(Load):
 
     @contextmanager
     def context(self) -> Iterator[None]:
-        with self.keys.watch().patch_lookups():
+        with self.keys.watch(self.history).patch_lookups():
             yield
 
     def create(self) -> None:

@@ -113,6 +113,7 @@ class LookupWatch:
 
     world: World
     scan: LogScan
+    history: History | None = None
     ends: dict[str, int] = field(default_factory=dict)
     """{partition: the largest end offset of a response}"""
     begun: dict[int, tuple[dict[int, Record], int]] = field(default_factory=dict)
@@ -193,6 +194,10 @@ class LookupWatch:
         finally:
             self.world.spent_us = spent_us
 
+    def _may_lose_records(self, replica: Replica) -> bool:
+        """With one in-sync replica, a power failure or a failed disk may lose records that were exposed."""
+        return bool(self.history and self.history.unpromised) and replica.config.min_insync_replicas < 2
+
     def _check(
         self,
         replica: Replica,
@@ -207,7 +212,7 @@ class LookupWatch:
         offsets = [m.offset for m in response.matches]
         if offsets != sorted(set(offsets), reverse=True) or len(offsets) > query.matches_max:
             raise Violation(f"{name} has the offsets {offsets}, not newest first")
-        if response.end_offset < end:
+        if response.end_offset < end and not self._may_lose_records(replica):
             raise Violation(f"{name} ends at {response.end_offset}, an earlier response ended at {end}")
         self.ends[replica.name] = max(self.ends.get(replica.name, 0), response.end_offset)
         low = response.start_offset if response.stop == LookupStop.LOG_START else response.next_before_offset
@@ -437,8 +442,8 @@ class KeyWorld:
         self.world = world
         self.scan = LogScan()
 
-    def watch(self) -> LookupWatch:
-        return LookupWatch(self.world, self.scan)
+    def watch(self, history: History) -> LookupWatch:
+        return LookupWatch(self.world, self.scan, history)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -465,7 +470,7 @@ class KeyWorld:
         world, scan = self.world, self.scan
         fault_kinds = FaultKinds.draw(world)
         world.deliver(f"fault_kinds: {fault_kinds}")
-        with self.watch().patch_lookups():
+        with self.watch(history).patch_lookups():
             cluster = Cluster(world, settings=self.settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
             InvariantChecker(cluster)
             small = {"segment_bytes": "2048", "index_interval_bytes": world.rng.choice(("128", "4096"))}

@@ -119,7 +119,8 @@ class RemoteKeyWorld(KeyWorld):
         self.committed = CommittedRecords()
         self.watching = RemoteLookupWatch(world, self.scan, self.committed)
 
-    def watch(self) -> LookupWatch:
+    def watch(self, history: History) -> LookupWatch:
+        self.watching.history = history
         return self.watching
 
     @property

@@ -68,9 +68,11 @@ class World:
         )
         self.replica.last_stable = lambda: core.high_watermark
         self.failed: list[object] = []
-        replica_manager: Any = SimpleNamespace(fail=lambda replica, error: self.failed.append(error))
+        self.replica_manager: Any = SimpleNamespace(
+            fail=lambda replica, error: self.failed.append(error), produce_suspended=False
+        )
         self.remote = RemoteLookup()
-        self.server = KeyLookupServer(replica_manager, lambda: self.mono_ms, self.remote)  # type: ignore[arg-type]
+        self.server = KeyLookupServer(self.replica_manager, lambda: self.mono_ms, self.remote)  # type: ignore[arg-type]
 
     def build(self, segment: Segment) -> None:
         build = KeyIndexBuild(self.log.disk, segment.path, segment.base_offset, segment.size, HashedKeys())
@@ -203,6 +205,15 @@ def test_a_new_leader_does_not_respond_before_its_high_watermark_reaches_the_sta
     w.replica.core.high_watermark, w.replica.core.serves_latest = 10, False
     assert w.look_up_partition().error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     w.replica.core.high_watermark, w.replica.core.serves_latest = w.log.end_offset, True
+    assert offsets(w.send_request()) == w.expected_offsets()
+
+
+def test_a_leader_after_a_stall_does_not_respond_before_it_has_read_the_metadata_log() -> None:
+    """Another leader may have been elected, and it may have answered with later records."""
+    w = World()
+    w.replica_manager.produce_suspended = True
+    assert w.look_up_partition().error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    w.replica_manager.produce_suspended = False
     assert offsets(w.send_request()) == w.expected_offsets()
 
 
