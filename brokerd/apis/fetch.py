@@ -36,6 +36,7 @@ from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.net.loop import Loop
 from brokerd.net.request import Request
 from brokerd.replication import partition_events as core
+from brokerd.replication.first_fetches import WAIT_MS_MAX as FIRST_FETCH_WAIT_MS_MAX
 from brokerd.replication.history_reads import HistoryReads
 from brokerd.replication.partition_events import SessionLiveness
 from brokerd.replication.purgatory import DelayedOperation, WaitingFetches
@@ -230,7 +231,11 @@ class FetchApi:
                     dropped = core.FetchSessionDropped(follower, session.session_liveness)
                     self._replica_manager.run(replica, dropped, self._loop.now)
         for key in forgotten:
-            session.drop(key)
+            former = session.drop(key)
+            if follower is not None and former is not None and former.replica is not None:
+                self._replica_manager.first_fetches.on_forgotten(
+                    follower.broker_id, former.replica, self._loop.now.mono_ms
+                )
             named.pop(
                 key, None
             )  # a partition that is both fetched and forgotten in one request is forgotten, as in Kafka
@@ -266,6 +271,12 @@ class FetchApi:
             return
         follower = fetch.follower
         purgatory, client = self._replica_manager.purgatory, follower is None
+        first_fetches, now_ms = self._replica_manager.first_fetches, self._loop.now.mono_ms
+        wait_ms = min(body.max_wait_ms, WAIT_MS_MAX)
+        if follower is not None:
+            keys = (*keys, first_fetches.key(follower.broker_id))
+            if first_fetches.expects(follower.broker_id, now_ms):
+                wait_ms = min(wait_ms, FIRST_FETCH_WAIT_MS_MAX)
         needs: Mapping[Hashable, int] | None = None
 
         def enough() -> bool:
@@ -286,6 +297,8 @@ class FetchApi:
         counted = client and self._waiting.acquire(request.principal, request.client_host)
 
         def try_complete() -> bool:
+            if follower is not None and first_fetches.expects(follower.broker_id, self._loop.now.mono_ms):
+                return True
             done = request.abandoned or bool(request.attempt(enough))
             waiter.needs = needs
             return done
@@ -305,7 +318,7 @@ class FetchApi:
             owner=request.owner if client else None,
         )
         waiter.needs = needs
-        purgatory.add(waiter, self._loop.now.mono_ms + min(body.max_wait_ms, WAIT_MS_MAX), evaluated=True)
+        purgatory.add(waiter, now_ms + wait_ms, evaluated=True)
         if client and not waiter.done:
             request.block(needs_client=True, gone=lambda: purgatory.abandon(waiter))
 
@@ -317,9 +330,11 @@ class FetchApi:
     ) -> None:
         now = self._loop.now
         for partition_request in partition_requests:
+            if partition_request.replica is None:
+                continue
+            self._replica_manager.first_fetches.on_fetched(follower.broker_id, partition_request.replica.tp)
             if (
-                partition_request.replica is None
-                or partition_request.requested.awaits_bootstrap
+                partition_request.requested.awaits_bootstrap
                 or find_divergence(partition_request.replica, partition_request.requested) is not None
             ):
                 continue

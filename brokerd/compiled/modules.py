@@ -60,6 +60,7 @@ MODULES: Final = (
     "brokerd.replication.catch_up_pacing",
     "brokerd.replication.fetch_client",
     "brokerd.replication.fetcher_manager",
+    "brokerd.replication.first_fetches",
     "brokerd.replication.follower",
     "brokerd.replication.follower_log",
     "brokerd.replication.partition",

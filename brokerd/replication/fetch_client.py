@@ -20,6 +20,10 @@ from brokerd.wire.errors import ErrorCode
 
 APPEND_REJECTED_MS = 1_000
 """Pause after a response whose records could not be appended. More frequent retries do not help if the leader's log is damaged or the disk is full."""
+FIRST_BACKOFF_MS = 10
+BACKOFF_DOUBLINGS_MAX = 16
+"""Pause after the first error of a partition. It doubles with each further error up to `backoff_ms`. Most errors end within some ms: after an election or for a
+new topic, a follower may read the metadata log earlier than the leader."""
 FETCH_PARTITIONS_MAX = 2_000
 """Maximum number of partitions in one fetch. Further partitions are in the next fetch. Limits the request size."""
 SESSION_LOST = frozenset(
@@ -313,8 +317,10 @@ class FetchClient:
             elif response.error == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
                 effects.append(MovedToTier(response.tp, response.log_start))
             elif response.error != ErrorCode.NONE:
+                followed.not_before_ms = now.mono_ms + min(
+                    self.backoff_ms, FIRST_BACKOFF_MS << min(followed.errors, BACKOFF_DOUBLINGS_MAX)
+                )
                 followed.errors += 1
-                followed.not_before_ms = now.mono_ms + self.backoff_ms
             elif sent[1].awaits_bootstrap:
                 if response.bootstrap_snapshot:
                     effects.append(Begin(response.tp, response.bootstrap_snapshot, response.high_watermark))

@@ -26,6 +26,7 @@ from brokerd.replication import partition_events as core
 from brokerd.replication.bootstrap import Bootstrap
 from brokerd.replication.controller_proposals import ControllerProposals
 from brokerd.replication.damage_reports import DamageReports
+from brokerd.replication.first_fetches import FirstFetches
 from brokerd.replication.follower_checks import FollowerChecks
 from brokerd.replication.missing_replicas import MissingReplicas
 from brokerd.replication.outbox import Outbox, OutboxEntry
@@ -81,7 +82,7 @@ class ReplicaManager:
         self._missing_replicas = MissingReplicas(broker_id, log_dirs, outbox)
         self._loaded = False
         self.pending_openings = PendingOpenings()
-        self._follower_checks = FollowerChecks(lag_ms_max)
+        self.first_fetches, self._follower_checks = FirstFetches(purgatory), FollowerChecks(lag_ms_max)
         machine = partial(Partition, broker_id, lag_ms_max=lag_ms_max, late_ms_max=late_ms_max)
         lost, assigned = hooks.replica_lost, lambda *partition: self.image.is_assigned(broker_id, *partition)
         self.replica_opening = ReplicaOpening(
@@ -166,6 +167,8 @@ class ReplicaManager:
         """Apply the partition state in the image to the local replica."""
         topic = self.image.topics.get(tp.topic_id)
         state = topic.partitions.get(tp.partition) if topic is not None else None
+        if topic is None or state is None or self.broker_id not in state.hosts:
+            self.pending_openings.end_wait(tp)
         if topic is None or state is None:
             return
         if self.broker_id not in state.hosts:
@@ -196,20 +199,16 @@ class ReplicaManager:
         if replica.offline_reason is None or state.leader != self.broker_id:
             self.run(replica, self._state_changed_event(replica, state), now)
 
-    def open_pending(self, now: Now) -> bool:
+    def open_pending(self, now: Now, clock: Callable[[], float]) -> bool:
         """At the end of an iteration of the event loop, open the replicas that this iteration may open. Returns whether some are left."""
-        while (tp := self.pending_openings.next()) is not None:
+        for tp in self.pending_openings.each(clock):
             self.sync(tp, now)
-        return self.pending_openings.end_iteration()
+        return bool(self.pending_openings)
 
     def retry_opening(self, now: Now) -> None:
         """Retry replicas that were not opened because the disk was full."""
         for tp in self.pending_openings.waiting_for_space:
-            state = self.image.partition(tp)
-            if state is None or self.broker_id not in state.hosts:
-                self.pending_openings.end_wait(tp)
-            else:
-                self.sync(tp, now)
+            self.sync(tp, now)
 
     def _state_changed_event(self, replica: Replica, state: PartitionState) -> core.PartitionStateChanged:
         epoch = self.registered_epoch
@@ -344,6 +343,7 @@ class ReplicaManager:
         self.controller_proposals.update_resets(replica)
         self.bootstrap.partition_changed(replica)
         self.voting.partition_changed(replica)
+        self.first_fetches.on_partition_changed(replica, now.mono_ms)
         if self.voting.append_leader_change(replica, now, self.fail):
             self.on_appended(replica, now)
         if replica.core.role is Role.HISTORY and replica.log.flushing.offset < replica.log.end_offset:

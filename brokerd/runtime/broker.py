@@ -360,7 +360,7 @@ class BrokerServer:
         self.loop.call_later(TICK_MS, self._tick)
 
     def _after_iteration(self) -> None:
-        if self.replica_manager.open_pending(self.loop.now):
+        if self.replica_manager.open_pending(self.loop.now, self.loop.scheduler.clock):
             self.loop.call_later(0, lambda now: None)  # start the next iteration without waiting for sockets
         if self.replica_manager.unflushed:
             self.log_maintenance.commit(self.loop.now)

@@ -31,6 +31,7 @@ from brokerd.replication.partition import Role
 from brokerd.replication.truncations import Truncation
 from brokerd.runtime.broker import BrokerServer
 from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.meta_properties import META
 from brokerd.storage.probe_file import write_probe
 from brokerd.storage.read_ahead import ReadAhead
 from controlplane.controller.events import (
@@ -322,7 +323,7 @@ class BrokerNode(Node):
     def _disk_left(self) -> SimDisk:
         if self.disk.sick:
             self.world.reached["failed disk"] += 1
-            return self.disk.power_cut(self.world.rng)
+            return self.disk.after_io_error(self.world.rng, intact=META)
         return self.disk.killed()
 
     @property

@@ -209,6 +209,16 @@ class SimDisk(Disk):
         found._durable_names = dict(found.names)
         return found
 
+    def after_io_error(self, rng: random.Random, intact: str) -> SimDisk:
+        """The disk after an I/O error and kill -9: the kernel has dropped written data. Files of the name `intact` keep their content. They were written after the
+        error, and one error does not drop what is written later."""
+        found = self.power_cut(rng)
+        for path, inode in self.names.items():
+            if path.name == intact:
+                found.names[path] = Inode(bytearray(inode.live), bytes(inode.live), number=inode.number)
+        found._durable_names = dict(found.names)
+        return found
+
     def killed(self) -> SimDisk:
         """The disk as a new process finds it after kill -9: nothing that was written is lost."""
         found = self._same_device()

@@ -197,7 +197,7 @@ def test_a_rollback_copies_no_old_record_and_ends_history_reads() -> None:
 
 
 def test_retention_by_size_shrinks_the_history_and_then_removes_history_replicas() -> None:
-    scene = HandoverScene(7, retention_bytes="20000")
+    scene = HandoverScene(8, retention_bytes="20000")
     assert scene.state.handover_offset > 0
     starts = set()
     deadline = scene.world.now_us + 120 * S
@@ -211,7 +211,7 @@ def test_retention_by_size_shrinks_the_history_and_then_removes_history_replicas
 
 
 def test_records_deleted_below_the_handover_offset_stay_deleted_under_the_next_leader() -> None:
-    scene = HandoverScene(9)
+    scene = HandoverScene(7)
     scene.reader.deletes = 1.0
     scene.cluster.run_until(lambda: scene.state.log_start_floor > 0, 30, "records to be deleted")
     scene.reader.deletes = 0.0

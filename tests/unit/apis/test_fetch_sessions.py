@@ -66,6 +66,8 @@ class Client:
             self.harness.image.apply(record)
         self.throttles.apply(self.harness.image, made, self.harness.now.mono_ms)
         self.harness.replica_manager.apply(self.harness.image, made, self.harness.now)
+        while self.harness.replica_manager.open_pending(self.harness.now, clock=lambda: 0.0):
+            pass
 
     def replica(self, index: int) -> Replica:
         return self.harness.replica_manager.hosted[TopicPartition(M, index)]

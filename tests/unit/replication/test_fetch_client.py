@@ -12,6 +12,7 @@ import pytest
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.replication.fetch_client import (
     FETCH_PARTITIONS_MAX,
+    FIRST_BACKOFF_MS,
     NO_SESSION,
     SESSION_LOST,
     AppendFetched,
@@ -247,9 +248,29 @@ def test_without_partitions_no_fetch_is_sent() -> None:
     follower = Follower()
     follower.next_fetch()
     follower.on_response(*(PartitionResponse(tp, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b"") for tp in TPS))
-    assert follower.effects_of(Ready()) == [WakeAt(follower.ms + follower.core.backoff_ms)]
+    assert follower.effects_of(Ready()) == [WakeAt(follower.ms + FIRST_BACKOFF_MS)]
     follower.ms += follower.core.backoff_ms
     assert follower.next_fetch().session_epoch == 0
+
+
+def test_the_backoff_of_a_partition_doubles_with_each_error() -> None:
+    """The first error often ends within some ms, because the leader has not read the metadata log yet."""
+    follower = Follower(TPS[:1])
+    error = PartitionResponse(TPS[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b"")
+    pauses = []
+    for _ in range(7):
+        follower.next_fetch()
+        follower.on_response(error)
+        (wake,) = follower.effects_of(Ready())
+        assert isinstance(wake, WakeAt)
+        pauses.append(wake.mono_ms - follower.ms)
+        follower.ms = wake.mono_ms
+    assert pauses == [10, 20, 40, 80, 160, 200, 200]
+    follower.next_fetch()
+    follower.on_response(records(TPS[0]))
+    follower.next_fetch()
+    follower.on_response(error)
+    assert follower.effects_of(Ready()) == [WakeAt(follower.ms + FIRST_BACKOFF_MS)]
 
 
 LOG = {0: 5, 2: 9}

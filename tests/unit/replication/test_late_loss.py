@@ -37,5 +37,6 @@ def test_a_short_log_that_is_opened_after_the_registration_stays_closed() -> Non
     harness = Harness(disk, lost=reported.append)
     assert TP not in harness.replica_manager.hosted and not reported, "there was room to bring the folder into order"
     harness.replica_manager.retry_opening(harness.now)
+    harness.replica_manager.open_pending(harness.now, clock=lambda: 0.0)
     assert TP not in harness.replica_manager.hosted, "serves a copy that lacks what may have been acknowledged"
     assert OutboxEntry.OFFLINE_REPLICAS in harness.outbox.changed and harness.hooks.io_errors and not reported

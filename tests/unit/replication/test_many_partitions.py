@@ -42,6 +42,16 @@ def apply_records(harness: Harness, records: list[MetadataRecord]) -> None:
     harness.replica_manager.apply(harness.image, records, harness.now)
 
 
+def open_pending(harness: Harness) -> bool:
+    """The end of an iteration. Returns whether replicas are left for the next one."""
+    return harness.replica_manager.open_pending(harness.now, clock=lambda: 0.0)
+
+
+def open_all(harness: Harness) -> None:
+    while open_pending(harness):
+        pass
+
+
 def count_logs_per_directory(harness: Harness) -> dict[Path, int]:
     return dict(Counter(r.log.folder.parent for r in harness.replica_manager.hosted.values()))
 
@@ -49,6 +59,7 @@ def count_logs_per_directory(harness: Harness) -> dict[Path, int]:
 def test_the_replicas_of_each_directory_are_counted() -> None:
     harness = Harness(SimDisk())
     apply_records(harness, topic_records(9))
+    open_all(harness)
     dirs = harness.replica_manager.log_dirs
     assert {d.path: d.replica_count for d in dirs.all} == count_logs_per_directory(harness) == {A: 5, B: 5}
     assert harness.request(B) is ErrorCode.NONE
@@ -62,14 +73,11 @@ def test_the_replicas_of_each_directory_are_counted() -> None:
 def test_many_new_partitions_are_opened_in_batches() -> None:
     harness = Harness(SimDisk())
     harness.replica_manager.pending_openings.per_iteration = 10
-    harness.replica_manager.open_pending(harness.now)
     apply_records(harness, topic_records(25))
-    assert len(harness.replica_manager.hosted) == 1 + 10, "the loop stood still for all of them"
-    assert harness.replica_manager.open_pending(harness.now), "nobody asks for the rest"
-    iterations = 0
-    while harness.replica_manager.open_pending(harness.now):
-        iterations += 1
-    assert iterations == 1 and len(harness.replica_manager.hosted) == 1 + 25
+    assert len(harness.replica_manager.hosted) == 1, "records of the metadata log were applied and logs were opened"
+    assert open_pending(harness) and len(harness.replica_manager.hosted) == 1 + 10
+    assert open_pending(harness) and len(harness.replica_manager.hosted) == 1 + 20
+    assert not open_pending(harness) and len(harness.replica_manager.hosted) == 1 + 25
     assert all(r.leads for r in harness.replica_manager.hosted.values())
 
 
@@ -77,13 +85,12 @@ def test_pending_openings_follow_the_current_metadata_log() -> None:
     """The partition is moved away, led by another broker, or deleted while its opening is delayed."""
     harness = Harness(SimDisk())
     harness.replica_manager.pending_openings.per_iteration = 1
-    harness.replica_manager.open_pending(harness.now)
     apply_records(harness, topic_records(3))
+    assert open_pending(harness)
     elsewhere = PartitionState((2,), (ReplicaIncarnation(2, 12),), 2, 12, 1, 1)
     theirs = PartitionState((2, 1), (ReplicaIncarnation(2, 12),), 2, 12, 1, 1)
     apply_records(harness, [PartitionChanged(MANY, 1, elsewhere), PartitionChanged(MANY, 2, theirs)])
-    while harness.replica_manager.open_pending(harness.now):
-        pass
+    open_all(harness)
     assert {tp.partition for tp in harness.replica_manager.hosted if tp.topic_id == MANY} == {0, 2}
     assert not harness.replica_manager.hosted[TopicPartition(MANY, 2)].leads
     apply_records(harness, [TopicDeleted(MANY, "m", 2)])
@@ -91,7 +98,6 @@ def test_pending_openings_follow_the_current_metadata_log() -> None:
         harness, [TopicCreated(UUID(int=9), "n", 2, {}, 1), *(PartitionChanged(UUID(int=9), i, LED) for i in range(2))]
     )
     apply_records(harness, [TopicDeleted(UUID(int=9), "n", 2)])
-    while harness.replica_manager.open_pending(harness.now):
-        pass
+    open_all(harness)
     assert {tp.topic_id for tp in harness.replica_manager.hosted} == {harness.replica.tp.topic_id}
     assert not [f for f in harness.folders() if f.name.startswith("n-") and not f.name.endswith("-delete")]
