@@ -90,7 +90,7 @@ def a_process_gets_a_task_twice(patch: pytest.MonkeyPatch) -> None:
         (a_revocation_is_not_awaited, 1),
         (every_epoch_may_commit, 1),
         (a_process_gets_a_task_twice, 1),
-        (a_returned_task_keeps_its_epoch, 57),
+        (a_returned_task_keeps_its_epoch, 197),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
