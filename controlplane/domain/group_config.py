@@ -1,4 +1,4 @@
-"""Configs of a group as brokers report them: of consumer groups (KIP-848) and of share groups (KIP-932). Values only."""
+"""Configs of a group as brokers report them: of consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071). Values only."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from enum import StrEnum
 
 
 class GroupConfigKind(StrEnum):
-    """The kind of group that a config applies to. A group has the configs of both kinds, because it need not exist."""
+    """The kind of group that a config applies to. A group has the configs of all kinds, because it need not exist."""
 
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class GroupConfigRow:
 
 
 def kind_of(name: str) -> GroupConfigKind:
+    if name.startswith("streams."):
+        return GroupConfigKind.STREAMS
     return GroupConfigKind.CONSUMER if name.startswith("consumer.") else GroupConfigKind.SHARE
 
 
@@ -46,5 +49,10 @@ DOCS = (
     "The topic of dead letters (KIP-1191). It must have errors.deadletterqueue.group.enable=true, and its name the prefix errors.deadletterqueue.topic.name.prefix. Empty: no dead letters.",
     "true: a dead letter has the key and the value of the record. false: only headers that name the record.",
     "true: records with the same key are delivered in order, and never to two members at the same time. false: a share group has no order, as in Kafka.",
+    "Session time-out of the members of this streams group.",
+    "Interval at which the members of this streams group send heartbeats.",
+    "Number of standby tasks of each stateful task of this streams group.",
+    "Delay before the first assignment of this streams group when it is empty.",
+    "Minimum time between two assignments of this streams group.",
 )
 """The descriptions that brokers of this version report, for translations: the console does not read the definitions of the brokers."""

@@ -20,11 +20,13 @@ class GroupConfigChoice(StrEnum):
     ALL = ""
     CONSUMER = GroupConfigKind.CONSUMER
     SHARE = GroupConfigKind.SHARE
+    STREAMS = GroupConfigKind.STREAMS
     OWN = "own"
 
     @property
     def is_consumer(self) -> bool:
-        return self is GroupConfigChoice.CONSUMER
+        """True if the page of the group is that of consumer groups and streams groups."""
+        return self in (GroupConfigChoice.CONSUMER, GroupConfigChoice.STREAMS)
 
     @property
     def is_share(self) -> bool:

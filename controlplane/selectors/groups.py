@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.partition_names import split_partition_name
-from controlplane.clients.group_samples import DescribedGroupState, StoredMember
+from controlplane.clients.group_samples import DescribedGroupState, GroupType, StoredMember
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName, ThresholdScope
 from controlplane.models import ConsumerGroup, GroupPartition
 from controlplane.selectors.alert_thresholds import (
@@ -25,14 +25,15 @@ from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """`status`: healthy, idle, not_subscribed, catching_up, blocked, falling_behind, stalled, stopped, rewound, data_lost or unknown. `lag_at_least`:
-    the lag in time is a lower bound. Speeds are records per second of the last minutes. `retention_in_s`: when the setting `retention_limit` deletes
+    """`protocol_type`: consumer, streams (KIP-1071), or that of another client such as connect. `status`: healthy, idle, not_subscribed, catching_up,
+    blocked, falling_behind, stalled, stopped, rewound, data_lost or unknown. `lag_at_least`: the lag in time is a lower bound. Speeds are records per second of the last minutes. `retention_in_s`: when the setting `retention_limit` deletes
     unread records of `retention_partition` at the current speeds; null = not expected; `retention_at_most`: it may be earlier. `behind_threshold_s`: the
     threshold group_behind that decides about `status`, and `behind_threshold_scope`: whether it is that of the cluster or of this group."""
 
     group_id: str
     state: str
     member_count: int
+    protocol_type: str
     assignor: str
     coordinator: int | None
     lag_records: int | None
@@ -50,6 +51,10 @@ class GroupRow:
     age_s: float | None
     behind_threshold_s: float
     behind_threshold_scope: ThresholdScope
+
+    @property
+    def is_streams(self) -> bool:
+        return self.protocol_type == GroupType.STREAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,7 @@ def _row(group: ConsumerGroup, thresholds: AlertThresholds) -> GroupRow:
         group_id=group.group_id,
         state=group.state,
         member_count=group.member_count,
+        protocol_type=group.protocol_type,
         assignor=group.assignor,
         coordinator=group.coordinator,
         lag_records=group.lag_records,

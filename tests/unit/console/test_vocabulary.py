@@ -10,6 +10,7 @@ from django.utils import translation
 
 from brokerd.config.groups import GROUP_CONFIGS
 from brokerd.config.share_groups import SHARE_CONFIGS
+from brokerd.config.streams_groups import STREAMS_CONFIGS
 from console import vocabulary
 from controlplane.domain import alert_thresholds, group_config
 from controlplane.domain import window as windows
@@ -105,4 +106,5 @@ def test_every_threshold_has_a_title() -> None:
 
 
 def test_each_description_of_a_group_config_can_be_translated() -> None:
-    assert [c.doc for c in (*GROUP_CONFIGS.values(), *SHARE_CONFIGS.values())] == list(group_config.DOCS)
+    definitions = (*GROUP_CONFIGS.values(), *SHARE_CONFIGS.values(), *STREAMS_CONFIGS.values())
+    assert [c.doc for c in definitions] == list(group_config.DOCS)

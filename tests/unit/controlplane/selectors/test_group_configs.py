@@ -20,7 +20,9 @@ def test_configs_filters_and_the_reason_without_them(monkeypatch: pytest.MonkeyP
     assert (found.own, found.problem) == (1, "") and len(found.configs) > 10
     names = {choice: [r.name for r in filter_configs(found.configs, choice)] for choice in GroupConfigChoice}
     assert names[GroupConfigChoice.OWN] == [LOCK]
-    assert sorted(names[GroupConfigChoice.CONSUMER] + names[GroupConfigChoice.SHARE]) == names[GroupConfigChoice.ALL]
+    kinds = (GroupConfigChoice.CONSUMER, GroupConfigChoice.SHARE, GroupConfigChoice.STREAMS)
+    assert sorted(name for kind in kinds for name in names[kind]) == names[GroupConfigChoice.ALL]
+    assert names[GroupConfigChoice.STREAMS] and all(n.startswith("streams.") for n in names[GroupConfigChoice.STREAMS])
     assert all(n.startswith("consumer.") for n in names[GroupConfigChoice.CONSUMER])
     assert [r.name for r in filter_configs(found.configs, GroupConfigChoice.ALL, "LOCK.DURATION")] == [LOCK]
     broker.silent = True
