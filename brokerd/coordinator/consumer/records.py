@@ -22,6 +22,7 @@ from brokerd.coordinator.consumer.events import (
     ResolvedRegularExpression,
 )
 from brokerd.coordinator.consumer.reconciliation import MemberAssignment, MemberState
+from brokerd.coordinator.record_keys import decode_key, encode_key
 from brokerd.wire.schema import Struct, array, f, packer, unpacker
 
 PARTITION_METADATA = 4
@@ -132,11 +133,7 @@ def assignment_of(listed: Any) -> Assignment:
 
 
 def key(group_id: str, change: ConsumerGroupChange) -> bytes:
-    out = bytearray(struct.pack(">h", change.fact))
-    for text in (group_id, change.name) if change.fact in NAMED else (group_id,):
-        data = text.encode()
-        out += struct.pack(">h", len(data)) + data
-    return bytes(out)
+    return encode_key(change.fact, (group_id, change.name) if change.fact in NAMED else (group_id,))
 
 
 def value(change: ConsumerGroupChange) -> bytes | None:
@@ -209,18 +206,7 @@ def _from_classic_value(
 
 def read_key(data: bytes) -> tuple[str, GroupRecordKey | None, str]:
     """(group id, key type, name). The key type is None if the record is skipped."""
-    try:
-        (kind,) = struct.unpack_from(">h", data)
-        texts, pos = [], 2
-        while pos < len(data):
-            (n,) = struct.unpack_from(">h", data, pos)
-            text = data[pos + 2 : pos + 2 + n]
-            if n < 0 or len(text) != n:
-                raise ValueError("the record is incomplete")
-            texts.append(text.decode())
-            pos += 2 + n
-    except struct.error as e:
-        raise ValueError("the record is incomplete") from e
+    kind, texts = decode_key(data)
     if kind == PARTITION_METADATA and texts:
         return texts[0], None, ""
     if kind not in VALUES or len(texts) != 1 + (kind in NAMED):

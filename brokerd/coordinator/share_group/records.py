@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.coordinator.consumer.records import assignment_of, by_topic
+from brokerd.coordinator.record_keys import decode_key, encode_key
 from brokerd.coordinator.share_group.events import (
     ShareGroupChange,
     ShareMemberAssignment,
@@ -106,27 +107,12 @@ VALUES: dict[ShareRecordKey, type[object]] = {
 
 
 def key(group_id: str, change: ShareGroupChange) -> bytes:
-    out = bytearray(struct.pack(">h", change.fact))
-    for text in (group_id, change.name) if change.fact in NAMED else (group_id,):
-        data = text.encode()
-        out += struct.pack(">h", len(data)) + data
-    return bytes(out)
+    return encode_key(change.fact, (group_id, change.name) if change.fact in NAMED else (group_id,))
 
 
 def read_key(data: bytes) -> tuple[str, ShareRecordKey, str]:
     """(group id, key type, member id or empty)."""
-    try:
-        (kind,) = struct.unpack_from(">h", data)
-        texts, pos = [], 2
-        while pos < len(data):
-            (n,) = struct.unpack_from(">h", data, pos)
-            text = data[pos + 2 : pos + 2 + n]
-            if n < 0 or len(text) != n:
-                raise ValueError("the record is incomplete")
-            texts.append(text.decode())
-            pos += 2 + n
-    except struct.error as e:
-        raise ValueError("the record is incomplete") from e
+    kind, texts = decode_key(data)
     if kind not in VALUES or len(texts) != 1 + (kind in NAMED):
         raise ValueError(f"unsupported key version {kind}")
     fact = ShareRecordKey(kind)

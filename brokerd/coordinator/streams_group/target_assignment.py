@@ -37,8 +37,8 @@ class StreamsTargetAssignments(PersistedStreamsGroup):
 
     # -- topology --------------------------------------------------------------------------------------------------------
     def topology_problem(self, event: StreamsHeartbeat) -> str | None:
-        """Return the reason why the topology of the heartbeat cannot be used, or None. A lower epoch is accepted: the member is told that its topology
-        is stale."""
+        """Return the reason why the topology of the heartbeat cannot be used, or None. A lower epoch is accepted: the response then has the status
+        STALE_TOPOLOGY."""
         if event.topology is None:
             return None if self.topology is not None else "the group has no topology: join with epoch 0"
         if self.topology is None or event.topology.epoch < self.topology.epoch or event.topology == self.topology:
